@@ -1,0 +1,162 @@
+"""Every error that treadle raises on purpose.
+
+Each says whose fault it is and what to do next. ``code`` is stable: route on it, never on the text (Q7).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TreadleError(Exception):
+    """Base of all errors of treadle; ``code`` is a stable, machine-readable word."""
+
+    code: ClassVar[str] = "TREADLE"
+
+
+class MisuseError(TreadleError):
+    """The caller used the interface against its contract; nothing was changed."""
+
+    code = "MISUSE"
+
+
+class InvalidMessage(MisuseError):
+    """A message or its content was refused before it was accepted (D3); nothing was changed."""
+
+    code = "INVALID_MESSAGE"
+
+
+class InvalidData(MisuseError):
+    """A value cannot be held losslessly as JSON (S1). ``path`` names where in the value."""
+
+    code = "INVALID_DATA"
+
+    def __init__(self, message: str, path: str = "$") -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class DuplicateMessage(MisuseError):
+    """A message id is pending, claimed by the open turn, or recorded in the history (I1)."""
+
+    code = "DUPLICATE_MESSAGE"
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"message id {message_id!r} is already pending, claimed or recorded in this session (I1); "
+            "send the message under a new id"
+        )
+        self.message_id = message_id
+
+
+class InvalidTrigger(TreadleError):
+    """The lifecycle table has no row for a trigger in the present state: a programming error (L1)."""
+
+    code = "INVALID_TRIGGER"
+
+
+class AgentBusy(TreadleError):
+    """The agent is not truly idle, so the call cannot be served now (M1, D8); await ``when_idle()`` and call again."""
+
+    code = "AGENT_BUSY"
+
+
+class AgentDisposed(TreadleError):
+    """The agent is being or has been disposed; nothing is accepted any more (L9)."""
+
+    code = "AGENT_DISPOSED"
+
+
+class ScopeClosed(TreadleError):
+    """A registration was made through a scope that has ended (O5)."""
+
+    code = "SCOPE_CLOSED"
+
+
+class DuplicateSession(TreadleError):
+    """An agent or session of that id is live already (O2)."""
+
+    code = "DUPLICATE_SESSION"
+
+
+class NoFactory(TreadleError):
+    """No agent factory is set, so agents can be neither created nor resumed (O14)."""
+
+    code = "NO_FACTORY"
+
+
+class NoStore(TreadleError):
+    """Resuming needs a session store, and the host has none (O13)."""
+
+    code = "NO_STORE"
+
+
+class SessionCorrupt(TreadleError):
+    """A stored or loaded session does not hold together (P3, I6); ``seq`` or the text names the place."""
+
+    code = "SESSION_CORRUPT"
+
+    def __init__(self, message: str, seq: int | None = None) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+class SessionFormatUnsupported(TreadleError):
+    """The session was written in a format, or with event types, that this version does not know (P5, S2)."""
+
+    code = "SESSION_FORMAT_UNSUPPORTED"
+
+
+class SessionLocked(TreadleError):
+    """Another process writes this session; the text names the owner (P2)."""
+
+    code = "SESSION_LOCKED"
+
+
+class StoreFailure(TreadleError):
+    """Records could not be made durable; they are kept in memory and the failure is visible (P1, N8)."""
+
+    code = "STORE_FAILURE"
+
+
+class MaintenanceCancelled(TreadleError):
+    """A maintenance task was cancelled through ``cancel`` (M3); ``cause`` is the object given there."""
+
+    code = "MAINTENANCE_CANCELLED"
+
+    def __init__(self, cause: object) -> None:
+        super().__init__(f"the maintenance task was cancelled: {cause}")
+        self.cause = cause
+
+
+class HookError(TreadleError):
+    """A hook returned something that its hook point does not take (H1)."""
+
+    code = "HOOK_ERROR"
+
+
+class InvariantViolated(TreadleError):
+    """A checker switched on by ``Host(checks=True)`` found a broken rule; ``rule`` names it."""
+
+    code = "INVARIANT_VIOLATED"
+
+    def __init__(self, rule: str, message: str, seq: int | None = None) -> None:
+        super().__init__(f"[{rule}] {message}" + (f" (seq {seq})" if seq is not None else ""))
+        self.rule = rule
+        self.seq = seq
+
+
+class ToolError(TreadleError):
+    """Raise it from a tool to give the result your own ``code`` (K3).
+
+    Args:
+        message: what the model reads.
+        code: the result's code, ``TOOL_FAILED`` unless given.
+    """
+
+    code = "TOOL_FAILED"
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code  # type: ignore[misc]  # an instance may carry its own code

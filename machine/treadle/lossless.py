@@ -1,0 +1,78 @@
+"""Lossless JSON (S1): what is accepted at writing is exactly what reading gives back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .errors import InvalidData
+
+MAX_DEPTH = 200
+"""How deep a value may nest; beyond it lies only hostile input (X3)."""
+
+_MAX_INTEGER = 2**63 - 1
+
+
+def text_is_lossless(text: str) -> bool:
+    """Say whether ``text`` has no lone surrogate, so that it can be stored as UTF-8 (S1)."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def repair_text(text: str) -> str:
+    """Return ``text`` fit for the log: surrogate pairs joined, lone halves replaced by U+FFFD (S1, N6)."""
+    if text_is_lossless(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def check_json(value: Any, path: str = "$") -> None:
+    """Check that ``value`` is losslessly JSON.
+
+    Raises:
+        InvalidData: NaN, an infinity, a lone surrogate, a non-string key, a cycle, an exotic object,
+            an integer beyond 64 bits, or nesting beyond ``MAX_DEPTH``; its path is named (S1).
+    """
+    _check(value, path, 0, set())
+
+
+def _check(value: Any, path: str, depth: int, open_ids: set[int]) -> None:
+    kind = type(value)
+    if kind is str:
+        if not text_is_lossless(value):
+            raise InvalidData("text holds a lone surrogate, which UTF-8 cannot carry (S1)", path)
+    elif value is None or kind is bool:
+        return
+    elif kind is int:
+        if not -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
+            raise InvalidData("integer beyond 64 bits; send it as text (S1)", path)
+    elif kind is float:
+        if not math.isfinite(value):
+            raise InvalidData(f"{value} is not JSON (S1)", path)
+    elif kind is dict or kind is list or kind is tuple:
+        _check_container(value, path, depth, open_ids)
+    else:
+        raise InvalidData(f"{kind.__name__} is not JSON (S1); use str, int, float, bool, None, list or dict", path)
+
+
+def _check_container(value: Any, path: str, depth: int, open_ids: set[int]) -> None:
+    if depth >= MAX_DEPTH:
+        raise InvalidData(f"nested deeper than {MAX_DEPTH} levels (X3)", path)
+    if id(value) in open_ids:
+        raise InvalidData("the value contains itself (S1)", path)
+    open_ids.add(id(value))
+    if isinstance(value, dict):
+        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+            if type(key) is not str:  # pyright: ignore[reportUnknownArgumentType]
+                raise InvalidData(f"key {key!r} is not text (S1)", path)
+            _check(key, f"{path}.{key[:40]!r}", depth + 1, open_ids)
+            _check(item, f"{path}.{key[:40]}", depth + 1, open_ids)
+    else:
+        for index, item in enumerate(value):
+            _check(item, f"{path}[{index}]", depth + 1, open_ids)
+    open_ids.discard(id(value))

@@ -1,0 +1,264 @@
+"""Assembling a stream of chunks into an answer and its timed record (Q5, Q9).
+
+The driver's loop appends deltas of the open run straight to ``texts`` and ``times``; everything else comes here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from attrs import define, field
+
+from ..lossless import MAX_DEPTH as MAX_DEPTH
+from ..lossless import check_json, repair_text, text_is_lossless
+from .failures import Code, Failure, ModelFailure
+from .messages import Block, Reasoning, Text, ToolCall
+from .stream import (
+    ArgumentsDelta,
+    BlockEnd,
+    BlockStart,
+    Chunk,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    Segment,
+    TextDelta,
+    TimedStream,
+    Usage,
+    UsageReport,
+)
+
+MAX_CALLS = 1_000
+"""How many tool calls one answer may ask for (X3)."""
+MAX_BLOCKS = 10_000
+"""How many blocks one answer may hold (X3)."""
+MAX_CHARACTERS = 50_000_000
+"""How much text one answer may hold (X3)."""
+
+_DELTA_KIND: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", ArgumentsDelta: "tool-call"}
+_DELTA_TAG: dict[type, str] = {
+    TextDelta: "text-delta",
+    ReasoningDelta: "reasoning-delta",
+    ArgumentsDelta: "arguments-delta",
+}
+
+
+@define
+class _Open:
+    """A block under way."""
+
+    start: BlockStart
+    texts: list[str] = field(factory=list[str])
+    closed: bool = False
+    replay: Any = None
+
+
+@define
+class _Run:
+    """Consecutive deltas of one block, or one other chunk."""
+
+    times: array[float]
+    delta: type | None = None
+    index: int = 0
+    texts: list[str] = field(factory=list[str])
+    chunk: Chunk | None = None
+
+
+@define
+class Snapshot:
+    """How far the stream had come at one moment; ``Recorder.freeze`` takes it when a cancel arrives (C5)."""
+
+    runs: int
+    length: int
+    finish: Finish | None
+    usage: Usage | None
+    blocks: list[tuple[int, bool]]
+
+
+def malformed(message: str) -> ModelFailure:
+    """A stream that breaks the chunk protocol (Q5)."""
+    return ModelFailure(Failure(f"the adapter's stream is malformed (Q5): {message}", Code.MALFORMED_RESPONSE.value))
+
+
+@define
+class Recorder:
+    """Records one attempt's stream and assembles it.
+
+    ``texts`` and ``times`` belong to the run of deltas that is open (of class ``delta``, block ``index``); the
+    driver's loop appends to both directly.
+    """
+
+    delta: type | None = None
+    index: int = -1
+    texts: list[str] = field(factory=list[str])
+    times: array[float] = field(factory=lambda: array("d"))
+    finish: Finish | None = None
+    finish_replay: Any = None
+    usage: Usage | None = None
+    count: int = 0
+    _runs: list[_Run] = field(factory=list[_Run])
+    _blocks: dict[int, _Open] = field(factory=dict[int, _Open])
+    _calls: int = 0
+    _frozen: Snapshot | None = None
+
+    def add(self, chunk: Chunk, time: float) -> None:
+        """Take any chunk; ``time`` is seconds since the epoch.
+
+        Raises:
+            ModelFailure: the chunk breaks the protocol, or a bound (Q5, X3).
+        """
+        if self.finish is not None:
+            raise malformed(f"{type(chunk).__name__} after the finish")
+        kind = _DELTA_KIND.get(type(chunk))
+        if kind is not None:
+            self._open_run(chunk, kind, time)  # type: ignore[arg-type]
+            return
+        self.delta = None
+        match chunk:
+            case BlockStart():
+                self._start(chunk)
+            case BlockEnd():
+                block = self._block(chunk.index)
+                block.closed = True
+                block.replay = _replay(chunk.replay)
+            case UsageReport():
+                self.usage = chunk.usage
+            case Finished():
+                self.finish = chunk.finish
+                self.finish_replay = _replay(chunk.replay)
+            case _:
+                raise malformed(f"unknown chunk {type(chunk).__name__}")
+        self._runs.append(_Run(times=array("d", (time,)), chunk=chunk))
+
+    def _open_run(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
+        block = self._block(chunk.index)
+        if block.start.kind != kind:
+            raise malformed(f"a {kind} delta for a {block.start.kind} block")
+        run = _Run(times=array("d", (time,)), delta=type(chunk), index=chunk.index, texts=[chunk.text])
+        self._runs.append(run)
+        self.delta, self.index, self.texts, self.times = run.delta, run.index, run.texts, run.times
+
+    def _start(self, chunk: BlockStart) -> None:
+        if chunk.index in self._blocks:
+            raise malformed(f"block {chunk.index} starts twice")
+        if len(self._blocks) >= MAX_BLOCKS:
+            raise malformed(f"more than {MAX_BLOCKS} blocks (X3)")
+        if chunk.kind == "tool-call":
+            self._calls += 1
+            if self._calls > MAX_CALLS:
+                raise malformed(f"more than {MAX_CALLS} tool calls in one answer (X3)")
+        self._blocks[chunk.index] = _Open(chunk)
+
+    def _block(self, index: int) -> _Open:
+        block = self._blocks.get(index)
+        if block is None:
+            raise malformed(f"block {index} never started")
+        if block.closed:
+            raise malformed(f"block {index} has ended")
+        return block
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks have arrived."""
+        return sum([len(run.times) for run in self._runs])
+
+    def freeze(self) -> None:
+        """Forget, at assembly, whatever arrives from now on (C5, N4). The first call decides."""
+        if self._frozen is None:
+            length = len(self._runs[-1].times) if self._runs else 0
+            closed = [(index, block.closed) for index, block in self._blocks.items()]
+            self._frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether ``freeze`` was called."""
+        return self._frozen is not None
+
+    def thaw_into_past(self) -> None:
+        """Drop what arrived after ``freeze``, so that everything read from here on is as of that moment."""
+        past = self._frozen
+        if past is None:
+            return
+        del self._runs[past.runs :]
+        if self._runs:
+            run = self._runs[-1]
+            del run.times[past.length :]
+            if run.delta is not None:
+                del run.texts[past.length :]
+        self.finish, self.usage = past.finish, past.usage
+        closed = dict(past.blocks)
+        self._blocks = {index: block for index, block in self._blocks.items() if index in closed}
+        for index, block in self._blocks.items():
+            block.closed = closed[index]
+
+    def stream(self) -> TimedStream:
+        """The exact timed stream, in the form that is stored (Q9, S1)."""
+        segments: list[Segment] = []
+        for run in self._runs:
+            times = tuple([int(time * 1000) for time in run.times])
+            if run.delta is None:
+                segments.append(Segment(times=times, chunk=run.chunk))
+            else:
+                segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))
+        return TimedStream(tuple(segments))
+
+    def blocks(self, calls: bool = True) -> tuple[Block, ...]:
+        """Assemble the content, in order of the blocks' starts; blank text and empty blocks are left out.
+
+        Args:
+            calls: whether tool calls are kept (C5, T6 leave them out).
+        """
+        texts: dict[int, list[str]] = {}
+        for run in self._runs:
+            if run.delta is not None:
+                texts.setdefault(run.index, []).extend(run.texts)
+        out: list[Block] = []
+        for index, block in self._blocks.items():
+            text = repair_text("".join(texts.get(index, ())))
+            if len(text) > MAX_CHARACTERS:
+                raise malformed(f"a block of more than {MAX_CHARACTERS} characters (X3)")
+            start = block.start
+            if start.kind == "text":
+                if text:
+                    out.append(Text(text))
+            elif start.kind == "reasoning":
+                if text or block.replay is not None:
+                    out.append(Reasoning(text, block.replay))
+            elif calls:
+                out.append(
+                    ToolCall(repair_text(start.call_id or ""), repair_text(start.name or ""), text, block.replay)
+                )
+        return tuple(out)
+
+
+def is_blank(content: tuple[Block, ...]) -> bool:
+    """Whether nothing of ``content`` is visible: no call, and all text and reasoning is white space (C5)."""
+    for block in content:
+        if type(block) is Text or type(block) is Reasoning:
+            if block.text.strip():
+                return False
+        else:
+            return False
+    return True
+
+
+def _storable(texts: list[str]) -> list[str]:
+    """The deltas as stored. A lone half of a surrogate pair is kept as an escape that ``\\u`` text shows (S1)."""
+    if all(map(text_is_lossless, texts)):
+        return texts
+    return [text if text_is_lossless(text) else _join_halves(text) for text in texts]
+
+
+def _join_halves(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "backslashreplace")
+
+
+def _replay(replay: Any) -> Any:
+    if replay is None:
+        return None
+    try:
+        check_json(replay)
+    except Exception as error:
+        raise malformed(f"replay data is not JSON: {error}") from error
+    return replay

@@ -1,0 +1,110 @@
+"""What went wrong with a model call, as data (Q5, Q7)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+import msgspec
+
+from ..errors import TreadleError
+from ..lossless import repair_text
+
+MAX_MESSAGE = 2_000
+"""How many characters of a failure's message are kept (X3)."""
+
+
+class Code(str, Enum):
+    """The codes a failure is routed on (Q7)."""
+
+    RATE_LIMIT = "RATE_LIMIT"
+    SERVER = "SERVER"
+    TIMEOUT = "TIMEOUT"
+    TRANSPORT = "TRANSPORT"
+    EMPTY_RESPONSE = "EMPTY_RESPONSE"
+    MALFORMED_RESPONSE = "MALFORMED_RESPONSE"
+    STREAM_CLOSED = "STREAM_CLOSED"
+    CONTEXT_WINDOW_EXCEEDED = "CONTEXT_WINDOW_EXCEEDED"
+    QUOTA = "QUOTA"
+    INVALID_CREDENTIAL = "INVALID_CREDENTIAL"
+    MISSING_CREDENTIAL = "MISSING_CREDENTIAL"
+    INVALID_REQUEST = "INVALID_REQUEST"
+    CONTENT_FILTER = "CONTENT_FILTER"
+    ABORTED = "ABORTED"
+    NO_ADAPTER = "NO_ADAPTER"
+    UNKNOWN = "UNKNOWN"
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """One failure: a message for people and a code for programs (Q5, Q7).
+
+    Attributes:
+        message: what happened, with its causes.
+        code: one of ``Code``, or a code of a plugin's own.
+        status: the HTTP status, if there was one.
+        retry_after: seconds the provider asks to wait.
+        request_id: the provider's name for the request.
+    """
+
+    message: str
+    code: str = "UNKNOWN"
+    status: int | None = None
+    retry_after: float | None = None
+    request_id: str | None = None
+
+
+class ModelFailure(TreadleError):
+    """Raised by adapters; carries the ``Failure`` that the driver records (Q5)."""
+
+    code: ClassVar[str] = "MODEL_FAILURE"
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Describe an exception as a failure (T9).
+
+    The message holds the chain of causes; the code is that of the innermost single exception of a group,
+    ``UNKNOWN`` when it has none.
+    """
+    inner: BaseException = error
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        inner = inner.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(inner, ModelFailure):
+        return clean_failure(inner.failure)
+    code: object = getattr(inner, "code", None)
+    if not isinstance(code, str) or not code or not code.isascii() or len(code) > 64:
+        code = Code.UNKNOWN.value
+    return Failure(message=describe(inner), code=str.__str__(code))
+
+
+def clean_failure(failure: Failure) -> Failure:
+    """Return ``failure`` with bounded text that the log can hold (S1, X3)."""
+    message = repair_text(str(failure.message))[:MAX_MESSAGE]
+    code = failure.code.value if isinstance(failure.code, Enum) else str(failure.code)
+    if message == failure.message and type(failure.code) is str:
+        return failure
+    return msgspec.structs.replace(failure, message=message, code=code)
+
+
+def describe(error: BaseException) -> str:
+    """One line for an exception and its causes; never raises, whatever its ``__str__`` does."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen and len(parts) < 8:
+        seen.add(id(link))
+        parts.append(_one_line(link))
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return repair_text(" <- ".join(parts))[:MAX_MESSAGE]
+
+
+def _one_line(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be shown)"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

@@ -1,0 +1,305 @@
+"""The session log: append-only, the single source of truth (§12)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidData, MisuseError, SessionCorrupt
+from ..ids import SessionId, session_id
+from ..lossless import check_json
+from ..models.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
+from ..sums import to_builtins
+from ..views import Live, Snapshot
+from .events import (
+    APPEND,
+    Append,
+    AssistantMessageAdded,
+    Event,
+    Replace,
+    SurfaceOp,
+    ToolCallStarted,
+    ToolResultAdded,
+    UserMessageAdded,
+    type_of,
+)
+from .surface import Surface
+
+FORMAT_VERSION = 1
+"""The format this version writes (P5)."""
+
+OWNED_BY_DRIVER = frozenset(
+    {
+        "turn/start",
+        "turn/end",
+        "step/start",
+        "step/end",
+        "assistant/message",
+        "assistant/attempt",
+        "tool/call",
+        "tool/result",
+        "request/header",
+        "request/context",
+        "agent/inbox/spliced",
+        "session/end-seed",
+    }
+)
+"""Types that only the driver writes while it drives the session."""
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class SessionHeader(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What stands beside the log and never enters the history (S8).
+
+    Attributes:
+        id: the session's id, which is the agent's.
+        created_at: milliseconds since the epoch.
+        cwd: the absolute working directory.
+        format_version: the format of the log (P5).
+        parent_session: the session it was forked from or made for.
+        seeded: whether it began with events of another session.
+        inherited: exactly how many events a fork inherited.
+        origin: what it was made for; ``subagent`` is known.
+        delegation_depth: how many agents stand above it.
+        agent_preset: the preset it was created under.
+    """
+
+    id: str
+    created_at: int
+    cwd: str
+    format_version: int = FORMAT_VERSION
+    parent_session: str | None = None
+    seeded: bool = False
+    inherited: int = 0
+    origin: str | None = None
+    delegation_depth: int = 0
+    agent_preset: str | None = None
+
+
+class Session:
+    """One session's log in memory, with the history derived from it as it grows.
+
+    Args:
+        header: identity and origin.
+        events: what the log holds already, checked as it is taken in.
+        clock: milliseconds since the epoch, for new events.
+
+    Raises:
+        SessionCorrupt: the events are not numbered 0, 1, 2, …, or their surface metadata does not fit.
+    """
+
+    __slots__ = (
+        "_appending",
+        "_call_seqs",
+        "_clock",
+        "_events",
+        "_listener",
+        "_surface",
+        "call_ids",
+        "driven",
+        "header",
+        "recorded",
+    )
+
+    def __init__(
+        self, header: SessionHeader, events: Iterable[Event] = (), *, clock: Callable[[], int] = wall_clock
+    ) -> None:
+        self.header = header
+        self.recorded: set[str] = set()
+        self.call_ids: set[str] = set()
+        self.driven = False
+        self._events: list[Event] = []
+        self._surface = Surface()
+        self._call_seqs: dict[str, int] = {}
+        self._clock = clock
+        self._appending = False
+        self._listener: Callable[[Event], None] | None = None
+        for entry in events:
+            self._load(entry)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> SessionId:
+        """The session's id."""
+        return SessionId(self.header.id)
+
+    @property
+    def events(self) -> Live[Event]:
+        """All events, in order; a live, read-only view."""
+        return Live(self._events)
+
+    @property
+    def surface(self) -> Surface:
+        """The nodes of the history; read only."""
+        return self._surface
+
+    def history(self) -> Snapshot[Message]:
+        """The model-visible history derived from the log, as of now (S4)."""
+        return self._surface.history()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.header.id} with {len(self._events)} events>"
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        data: Any,
+        *,
+        surface_op: SurfaceOp | None = None,
+        sources: Iterable[int] | None = None,
+        ignorable: bool = False,
+    ) -> Event:
+        """Append one event of a registered type (S1–S3, S6).
+
+        Args:
+            data: an instance of a class registered with ``event``.
+            surface_op: for surface types, how it enters; appended unless given.
+            sources: seqs of earlier events it was made from or shadows.
+            ignorable: whether readers that do not know the type may skip it.
+
+        Raises:
+            MisuseError: the type is unknown or the driver's own, the surface metadata does not fit, the history would
+                lose its pairing, or the call re-enters an append. Nothing is changed.
+            InvalidData: the data is not losslessly JSON. Nothing is changed.
+        """
+        if self._appending:
+            raise MisuseError("append re-entered while another append is being accepted (S6); append afterwards")
+        self._appending = True
+        try:
+            known = type_of(data)
+            if self.driven and known.tag in OWNED_BY_DRIVER:
+                raise MisuseError(f"events of type {known.tag!r} are written by the driver only")
+            cited = tuple(sources) if sources is not None else None
+            self._check_surface(known.surface, surface_op, cited)
+            try:
+                check_json(to_builtins(data))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise InvalidData(str(error)) from error
+            self._check_identity(data, surface_op)
+        finally:
+            self._appending = False
+        entry = self._make(data, known.tag, surface_op or (APPEND if known.surface else None), cited, ignorable)
+        self._take(entry)
+        if self._listener is not None:
+            self._listener(entry)
+        return entry
+
+    def commit(self, data: Any, replaces: int | None = None) -> Event:
+        """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
+        known = type_of(data)
+        op: SurfaceOp | None = None
+        sources: tuple[int, ...] | None = None
+        if known.surface:
+            op = APPEND
+            if replaces is not None:
+                op, sources = Replace(replaces, replaces), (replaces,)
+            elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
+                sources = (called,)
+        entry = self._make(data, known.tag, op, sources, False)
+        self._take(entry)
+        return entry
+
+    def _make(
+        self, data: Any, tag: str, op: SurfaceOp | None, sources: tuple[int, ...] | None, ignorable: bool
+    ) -> Event:
+        return Event(tag, len(self._events), self._clock(), data, op, sources, ignorable)
+
+    def _take(self, entry: Event) -> None:
+        data = entry.data
+        if entry.surface_op is not None:
+            self._surface.apply(entry)
+            if type(data) is UserMessageAdded:
+                self.recorded.add(data.message.id)
+            elif type(data) is ToolResultAdded:
+                self._call_seqs.pop(data.call_id, None)
+            elif type(data) is AssistantMessageAdded and len(data.message.content):
+                self.call_ids.update([block.call_id for block in data.message.content if type(block) is ToolCall])
+        elif type(data) is ToolCallStarted:
+            self._call_seqs[data.call_id] = entry.seq
+        self._events.append(entry)
+
+    def _load(self, entry: Event) -> None:
+        seq = len(self._events)
+        if entry.seq != seq:
+            raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
+        try:
+            known = type_of(entry.data) if not isinstance(entry.data, dict) else None
+            if known is not None:
+                if known.surface and entry.surface_op is None:
+                    raise MisuseError(f"{entry.type} carries no surface operation (S3)")
+                self._check_surface(known.surface, entry.surface_op, entry.source_event_seqs)
+        except MisuseError as error:
+            raise SessionCorrupt(f"event {seq}: {error}", seq) from error
+        self._take(entry)
+
+    def _check_surface(self, surface: bool, op: SurfaceOp | None, sources: tuple[int, ...] | None) -> None:
+        if not surface:
+            if op is not None or sources is not None:
+                raise MisuseError("only surface events carry surface metadata (S3)")
+            return
+        if op is not None and not isinstance(op, (Append, Replace)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MisuseError(f"surface_op must be Append or Replace, not {op!r} (S3)")
+        for seq in sources or ():
+            if type(seq) is not int or not 0 <= seq < len(self._events):
+                raise MisuseError(f"source seq {seq!r} names no earlier event (S3)")
+        if type(op) is Replace:
+            self._surface.check(op, sources)
+
+    def _check_identity(self, data: Any, op: SurfaceOp | None) -> None:
+        """Refuse what would break identities (I1) or pairing (N1)."""
+        if type(data) is UserMessageAdded and data.message.id in self.recorded:
+            raise MisuseError(f"user message {data.message.id!r} is recorded already (I1)")
+        if not type_of(data).surface:
+            return
+        messages: list[Message] = list(self._surface.messages)
+        if type(op) is Replace:
+            first, last = self._surface.place(op)
+            nodes = self._surface.nodes
+            messages = [node.message for node in (*nodes[:first], *nodes[last + 1 :]) if node.message is not None]
+        missing = unpaired(messages)
+        if missing and (type(op) is Replace or self.driven):
+            raise MisuseError(f"the history would hold calls or results without their other half: {missing} (N1)")
+
+
+def unpaired(messages: Iterable[Message]) -> list[str]:
+    """The call ids that are not answered, before any other message, by exactly one result (N1)."""
+    open_calls: list[str] = []
+    broken: list[str] = []
+    for message in messages:
+        if type(message) is ToolResultMessage:
+            call = message.result.call_id
+            if call in open_calls:
+                open_calls.remove(call)
+            else:
+                broken.append(call)
+            continue
+        broken += open_calls
+        open_calls = []
+        if type(message) is AssistantMessage:
+            open_calls = [block.call_id for block in message.calls]
+    return broken + open_calls
+
+
+def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) -> SessionHeader:
+    """Make and check the header of a new session (S8, X2).
+
+    Raises:
+        MisuseError: the id is not allowed, or ``cwd`` is not absolute.
+    """
+    import os.path
+
+    if not os.path.isabs(cwd):
+        raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
+    return SessionHeader(session_id(id), wall_clock() if created_at is None else created_at, cwd, **fields)

@@ -1,0 +1,98 @@
+"""The surface: the ordered events that make up the model-visible history (S3, S4)."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from ..errors import MisuseError
+from ..models.messages import Message, SystemMessage, ToolResult, ToolResultMessage
+from ..views import Snapshot
+from .events import (
+    AssistantMessageAdded,
+    Event,
+    Replace,
+    SystemMessageAdded,
+    ToolResultAdded,
+    UserMessageAdded,
+)
+
+
+def derive(data: object) -> Message | None:
+    """The message that a surface event contributes, ``None`` when it contributes none (S4).
+
+    User and system content enters verbatim, assistant content unless empty, tool results as user-role result blocks;
+    nothing else does.
+    """
+    if type(data) is UserMessageAdded:
+        return data.message
+    if type(data) is ToolResultAdded:
+        return ToolResultMessage((ToolResult(data.call_id, data.content, data.is_error, data.code),))
+    if type(data) is AssistantMessageAdded or type(data) is SystemMessageAdded:
+        return data.message if data.message.content else None
+    return None
+
+
+@define
+class Node:
+    """One event on the surface, and what it contributes."""
+
+    seq: int
+    message: Message | None
+
+
+@define
+class Surface:
+    """The nodes, and the history derived from them. Appending costs the new node only (S4)."""
+
+    nodes: list[Node] = field(factory=list[Node])
+    messages: list[Message] = field(factory=list[Message])
+    system: list[Node] = field(factory=list[Node])
+
+    def history(self) -> Snapshot[Message]:
+        """The derived history as of now; it does not change afterwards."""
+        return Snapshot(self.messages)
+
+    def place(self, op: Replace) -> tuple[int, int]:
+        """Where the range of a replacement lies now.
+
+        Raises:
+            MisuseError: the range does not exist (any more), or is reversed (S3).
+        """
+        first = last = -1
+        for index, node in enumerate(self.nodes):
+            if node.seq == op.first:
+                first = index
+            if node.seq == op.last:
+                last = index
+        if first < 0 or last < first:
+            raise MisuseError(f"the surface has no nodes from seq {op.first} to {op.last} (S3)")
+        return first, last
+
+    def check(self, op: object, sources: tuple[int, ...] | None) -> None:
+        """Check surface metadata before anything changes (S3, S6).
+
+        Raises:
+            MisuseError: the range does not exist, or the replacement does not cite every event it shadows.
+        """
+        if isinstance(op, Replace):
+            first, last = self.place(op)
+            shadowed = {node.seq for node in self.nodes[first : last + 1]}
+            if not shadowed <= set(sources or ()):
+                raise MisuseError(f"a replacement cites every event it shadows: {sorted(shadowed)} (S3)")
+
+    def apply(self, entry: Event) -> None:
+        """Take a surface event in."""
+        message = derive(entry.data)
+        node = Node(entry.seq, message)
+        op = entry.surface_op
+        if type(op) is Replace:
+            first, last = self.place(op)
+            self.nodes[first : last + 1] = [node]
+            self.messages = [kept.message for kept in self.nodes if kept.message is not None]
+            self.system = [kept for kept in self.nodes if isinstance(kept.message, SystemMessage)]
+            return
+        self.nodes.append(node)
+        if message is not None:
+            self.messages.append(message)
+            if type(message) is SystemMessage:
+                self.system.append(node)

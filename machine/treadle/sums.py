@@ -1,0 +1,118 @@
+"""Open sums: a tag registry per extensible vocabulary (S2).
+
+Content blocks, sources, causes, end reasons, chunks and events are each a family of frozen structs told apart by a
+tag. A plugin adds a member with the family's ``register`` decorator, without touching core. An unknown tag is kept
+as an opaque value that encodes to exactly what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from .errors import InvalidData, MisuseError
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class Opaque:
+    """A member of an open sum whose tag this process does not know; ``raw`` is what was read (S2)."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.raw))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.raw!r})"
+
+
+class OpenSum(Generic[T]):
+    """One family of tagged structs.
+
+    Args:
+        base: marker class that all members inherit.
+        opaque: class that carries unknown members.
+        tag_field: the key that holds the tag on the wire (S7).
+    """
+
+    def __init__(self, base: type[T], opaque: Callable[[dict[str, Any]], T], tag_field: str) -> None:
+        self.base = base
+        self.tag_field = tag_field
+        self._opaque = opaque
+        self._members: dict[str, type[T]] = {}
+        _SUMS[base] = cast("OpenSum[Any]", self)
+
+    def register(self, member: C) -> C:
+        """Add a struct to the family; usable as a decorator.
+
+        Raises:
+            MisuseError: its tag is taken, or it is no tagged struct of this family.
+        """
+        config = getattr(member, "__struct_config__", None)
+        if config is None or config.tag_field != self.tag_field or not issubclass(member, self.base):
+            raise MisuseError(
+                f"{member.__name__} must be a msgspec.Struct and {self.base.__name__} with tag_field={self.tag_field!r}"
+            )
+        if config.tag in self._members:
+            raise MisuseError(f"{self.base.__name__} has a member tagged {config.tag!r} already")
+        self._members[config.tag] = member
+        return member
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The known tags, in the order of registration."""
+        return tuple(self._members)
+
+    def build(self, raw: Any) -> T:
+        """Build a member from decoded JSON; unknown tags stay opaque.
+
+        Raises:
+            InvalidData: it is no object, has no tag, or does not fit its member.
+        """
+        tag = raw.get(self.tag_field) if isinstance(raw, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        if not isinstance(tag, str):
+            raise InvalidData(f"a {self.base.__name__} needs an object with text under {self.tag_field!r}")
+        member = self._members.get(tag)
+        if member is None:
+            return self._opaque(cast("dict[str, Any]", raw))
+        try:
+            return msgspec.convert(raw, member, dec_hook=decode_hook)
+        except msgspec.ValidationError as error:
+            raise InvalidData(f"{tag}: {error}") from error
+
+
+_SUMS: dict[type, OpenSum[Any]] = {}
+
+
+def decode_hook(kind: type, raw: Any) -> Any:
+    """msgspec's hook for the marker classes of open sums."""
+    family = _SUMS.get(kind)
+    if family is None:
+        raise TypeError(f"no open sum is known for {kind!r}")
+    return family.build(raw)
+
+
+def encode_hook(value: Any) -> Any:
+    """msgspec's hook for opaque members: they encode to what was read."""
+    if isinstance(value, Opaque):
+        return value.raw
+    raise TypeError(f"{type(value).__name__} cannot be encoded")
+
+
+ENCODER = msgspec.json.Encoder(enc_hook=encode_hook)
+"""The one encoder of the wire vocabulary; compact, strict UTF-8."""
+
+
+def to_builtins(value: Any) -> Any:
+    """Turn a struct into plain JSON values with the wire's keys (S7)."""
+    return msgspec.to_builtins(value, enc_hook=encode_hook)

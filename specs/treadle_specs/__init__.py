@@ -1,0 +1,1 @@
+"""What treadle promises, in executable form: cases, properties, kits and the rig."""

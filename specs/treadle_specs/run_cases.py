@@ -1,0 +1,473 @@
+#!/usr/bin/env python3
+"""Run case files against a rig (see PROTOCOL.md).
+
+    run_cases.py --rig "python -m yourpackage.rig" cases/*.json
+    run_cases.py --rig "…" --show cases/cancel.json#late-steer     # print the whole exchange of one case
+
+Without files, the cases that lie beside this module are run.
+
+A case file is a JSON list of cases. A case:
+
+    {"name": "…", "rules": ["C4"], "needs": ["maintenance"], "open": {…}, "steps": [step, …]}
+
+A step is a request (any verb) with optional checks on its reply:
+
+    "ok": false / "code": "duplicate-message"      the reply must be refused (with that code)
+    "log": ["turn/start 1", …]                     (settle) the compact events since the last settle
+    "log_has" / "log_lacks"                        (settle) the log has each of these / no entry with one of these in it
+    "notices": ["status running", …]               (settle) the compact notices since the last settle
+    "gates": ["model", "tool c1"]                  (settle) the waiting gates
+    "state" / "status" / "next-turn" / "next-step" (settle) equal these
+    "request": ["user hi", …]                      (settle) messages of the newest model gate
+    "results": ["c1 text", …]                      (settle) tool results with their text
+    "story": ["step/end 1.1", "~error", …]         (settle) events and notices in publication order
+    "distinct_calls": true                         (settle) no answer asks for two calls of one id
+    "pending" / "reserved" / "outcome"             the reply must say so
+    "pass" a gate by its compact name: {"do": "pass", "gate": "model", …}
+
+Verbs of the runner itself:
+
+    {"do": "restart", "kill": true, "damage": {"cut": 7, "append": "…"}, "open": {…}}
+        end the rig (SIGKILL, or close), cut bytes off the end of the session's file ("artifact" in the reply to open)
+        or append some, start a new rig and open again; "open" is merged into the case's own
+
+"{tmp}" in any string of a request is a fresh directory of the case. Events of the types in HIDDEN are left out of
+"log". Standard library only: the file runs by itself, without treadle.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+Json = dict[str, Any]
+
+REPLY_CHECKS = ("pending", "reserved", "outcome")
+REFUSAL_CHECKS = ("ok", "code")
+SETTLE_CHECKS = (
+    *("log", "log_has", "log_lacks", "notices", "gates", "state", "status", "next-turn", "next-step"),
+    *("request", "results", "story", "distinct_calls"),
+)
+NOTICES = {
+    "agent/status",
+    "agent/inbox/inserted",
+    "agent/inbox/claimed",
+    "agent/inbox/discarded",
+    "agent/error",
+    "agent/cancel-requested",
+    "agent/disposed",
+}
+HIDDEN = {"request/header", "request/context", "system/message", "session/end-seed", "llm/retry", "llm/retry-started"}
+ANSWER_WITHIN_S = 30
+EXIT_WITHIN_S = 10
+
+
+class Failure(Exception):
+    """The rig did not do what the case wants."""
+
+
+class Skip(Exception):
+    """The rig lacks what the case needs, and says so."""
+
+
+# ------------------------------------------------------------------------------------------------------- compact forms
+
+
+def compact_event(event: Json) -> str:
+    """One line for one durable event."""
+    kind: str = event["type"]
+    match kind:
+        case "turn/start":
+            return f"turn/start {event['turn']}"
+        case "turn/end":
+            return _words(f"turn/end {event['turn']} {event['reason']}", event.get("cause") or event.get("code"))
+        case "step/start" | "step/end":
+            return f"{kind} {event['turn']}.{event['step']}"
+        case "user/message":
+            return f"user {event['message']}"
+        case "assistant/message":
+            return _compact_answer(event)
+        case "assistant/attempt":
+            return "attempt"
+        case "tool/call":
+            return f"call {event['call']}"
+        case "tool/result" if event.get("error"):
+            return _words(f"result {event['call']} error", event.get("code"))
+        case "tool/result":
+            return f"result {event['call']} ok"
+        case "agent/inbox/spliced":
+            return _compact_splice(event)
+        case _:
+            return kind
+
+
+def _compact_answer(event: Json) -> str:
+    reasoning = f"({event['reasoning']})" if event.get("reasoning") else None
+    calls = ["+" + call for call in _ids(event, "calls")]
+    interrupted = "interrupted" if event.get("interrupted") else None
+    return _words("assistant", reasoning, f"'{event.get('text') or ''}'", *calls, interrupted)
+
+
+def _compact_splice(event: Json) -> str:
+    removed = f"-{event['removed']}" if event.get("removed") else None
+    inserted = ["+" + message for message in _ids(event, "inserted")]
+    return _words("inbox", event["target"], f"@{event['start']}", removed, *inserted, event.get("outcome"))
+
+
+def _ids(record: Json, key: str) -> list[str]:
+    return record.get(key) or []
+
+
+def _words(*words: str | None) -> str:
+    return " ".join(word for word in words if word)
+
+
+def compact_notice(notice: Json) -> str:
+    """One line for one notification."""
+    name: str = notice["name"].removeprefix("agent/").removeprefix("inbox/")
+    field = {"status": "status", "cancel-requested": "cause", "error": None}.get(name, "message")
+    return f"{name} {(notice.get(field) if field else None) or ''}".strip()
+
+
+def compact_gate(gate: Json) -> str:
+    """The name by which a case passes a gate."""
+    kind: str = gate["kind"]
+    return f"{kind} {gate['call']}" if kind in ("tool", "stubborn-tool") else kind
+
+
+def compact_message(message: Json) -> str:
+    """One line for one message of a model request."""
+    out: str = message["role"]
+    if message.get("text"):
+        out += " " + message["text"]
+    out += "".join(" +" + call for call in _ids(message, "calls"))
+    out += "".join(" =" + call for call in _ids(message, "results"))
+    return out
+
+
+def story(reply: Json) -> list[str]:
+    """Events and notices in the one order in which they were published (by their number "at"); notices marked ~."""
+    told = [(event.get("at", 0), compact_event(event)) for event in shown_events(reply)]
+    told += [(notice.get("at", 0), "~" + compact_notice(notice)) for notice in shown_notices(reply)]
+    return [text for _, text in sorted(told, key=lambda pair: pair[0])]
+
+
+def shown_events(reply: Json) -> list[Json]:
+    """The events of a settle that cases compare."""
+    return [event for event in reply["events"] if event["type"] not in HIDDEN]
+
+
+def shown_notices(reply: Json) -> list[Json]:
+    """The notices of a settle that cases compare."""
+    return [notice for notice in reply["notices"] if notice["name"] in NOTICES]
+
+
+def asks_for_distinct_calls(event: Json) -> bool:
+    """Whether no two calls of one answer share an id."""
+    calls = _ids(event, "calls")
+    return len(set(calls)) == len(calls)
+
+
+def newest_request(gates: list[Json]) -> list[str]:
+    """The messages of the newest model gate, without the system prompt."""
+    for gate in reversed(gates):
+        if gate["kind"] == "model":
+            return [compact_message(message) for message in gate["messages"] if message["role"] != "system"]
+    return []
+
+
+def seen_in(reply: Json) -> Json:
+    """What a settle reported, in the form in which cases state it."""
+    events = shown_events(reply)
+    results = [event for event in events if event["type"] == "tool/result"]
+    answers = [event for event in events if event["type"] == "assistant/message"]
+    return {
+        "log": [compact_event(event) for event in events],
+        "notices": [compact_notice(notice) for notice in shown_notices(reply)],
+        "results": [f"{event['call']} {event.get('text') or ''}".strip() for event in results],
+        "story": story(reply),
+        "distinct_calls": all(asks_for_distinct_calls(event) for event in answers),
+        "gates": [compact_gate(gate) for gate in reply["gates"]],
+        "state": reply.get("state"),
+        "status": reply["status"],
+        "next-turn": reply["inbox"]["next-turn"],
+        "next-step": reply["inbox"]["next-step"],
+        "request": newest_request(reply["gates"]),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------- the rig
+
+
+class Rig:
+    """A rig as a child process: one JSON object a line, each request answered once."""
+
+    def __init__(self, command: str, *, show: bool = False) -> None:
+        self.show = show
+        self.count = 0
+        self.gates: list[Json] = []
+        self.proc = subprocess.Popen(
+            shlex.split(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if show else subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            bufsize=1,
+            start_new_session=True,
+        )
+
+    def hello(self) -> list[str]:
+        """Greet the rig; returns its features."""
+        reply = self.ask({"do": "hello"})
+        if reply.get("protocol") != 1:
+            raise Failure(f"hello answered {reply}")
+        return reply.get("features", [])
+
+    def ask(self, request: Json) -> Json:
+        """Send one request and return its reply; a rig that stays silent is killed."""
+        self.count += 1
+        line = json.dumps({"id": self.count, **request}, ensure_ascii=False)
+        answer = self._exchange(line)
+        if not answer:
+            raise Failure(f"the rig gave no answer to {request.get('do')} (it died, or {ANSWER_WITHIN_S} s passed)")
+        reply = json.loads(answer)
+        if reply.get("id") != self.count:
+            raise Failure(f"reply id {reply.get('id')} to request {self.count}")
+        return reply
+
+    def _exchange(self, line: str) -> str:
+        assert self.proc.stdin is not None
+        assert self.proc.stdout is not None
+        if self.show:
+            print(">>", line)
+        self.proc.stdin.write(line + "\n")
+        self.proc.stdin.flush()
+        timer = threading.Timer(ANSWER_WITHIN_S, self.kill)
+        timer.start()
+        try:
+            answer = self.proc.stdout.readline()
+        finally:
+            timer.cancel()
+        if self.show:
+            print("<<", answer.rstrip())
+        return answer
+
+    def kill(self) -> None:
+        """End the whole process group: the command may be a wrapper (uv run, env, sh)."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.proc.pid, signal.SIGKILL)
+
+    def exit_status(self) -> int:
+        """Wait for the rig to end by itself."""
+        return self.proc.wait(EXIT_WITHIN_S)
+
+    def stop(self) -> None:
+        """End the rig, politely at first, and close its pipes."""
+        assert self.proc.stdin is not None
+        assert self.proc.stdout is not None
+        with contextlib.suppress(OSError):
+            self.proc.stdin.close()
+        try:
+            self.proc.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.proc.wait(5)
+        self.proc.stdout.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- one case
+
+
+class CaseRun:
+    """One case on one rig (several in a row when the case restarts it)."""
+
+    def __init__(self, case: Json, command: str, tmp: str, *, show: bool) -> None:
+        self.case, self.command, self.tmp, self.show = case, command, tmp, show
+        self.artifact: str | None = None
+        self.rig = Rig(command, show=show)
+
+    def run(self) -> None:
+        """Run every step; raises Failure or Skip."""
+        try:
+            self.features = self.rig.hello()
+            missing = [need for need in self.case.get("needs", []) if need not in self.features]
+            if missing:
+                raise Skip("rig lacks " + ", ".join(missing))
+            for number, step in enumerate([self.opening(), *self.case["steps"]]):
+                self.run_step(number, self.restart(number, step) if step["do"] == "restart" else step)
+            self.rig.ask({"do": "close"})
+            if self.rig.exit_status() != 0:
+                raise Failure(f"exit status {self.rig.proc.returncode} after close")
+        finally:
+            self.rig.stop()
+
+    def opening(self) -> Json:
+        """The request that opens the case's agent."""
+        return {"do": "open", "session": "s1", **self.case.get("open", {})}
+
+    def restart(self, number: int, step: Json) -> Json:
+        """End the rig, damage its file if asked, start a new one; returns the request that resumes the session."""
+        kill = step.get("kill", False)
+        if kill:
+            self.rig.kill()
+        elif not self.rig.ask({"do": "close"}).get("ok"):
+            raise Failure(f"step {number}: close was refused")
+        if self.rig.exit_status() != 0 and not kill:
+            raise Failure(f"step {number}: exit status {self.rig.proc.returncode} after close")
+        if "damage" in step:
+            if not self.artifact:
+                raise Skip("the rig names no artifact to damage")
+            damage(Path(self.artifact), step["damage"])
+        self.rig.stop()
+        self.rig = Rig(self.command, show=self.show)
+        self.rig.hello()
+        return {**self.opening(), "resume": True, **step.get("open", {}), **_only(step, REFUSAL_CHECKS)}
+
+    def run_step(self, number: int, step: Json) -> None:
+        """Send one step's request and check what comes back."""
+        settle = step["do"] == "settle"
+        names = (*REFUSAL_CHECKS, *REPLY_CHECKS, *(SETTLE_CHECKS if settle else ()))
+        checks = _only(step, names)
+        request = fill({key: value for key, value in step.items() if key not in names}, self.tmp)
+        if settle and len(request) > 1:
+            raise Failure(f"step {number}: the case has unknown checks {sorted(set(request) - {'do'})}")
+        if step["do"] == "pass":
+            request["gate"] = self.gate_named(number, step["gate"])
+        reply = self.rig.ask(request)
+        if not accepted(number, request, reply, checks):
+            return
+        if step["do"] == "open":
+            self.artifact = reply.get("artifact")
+        for key in REPLY_CHECKS:
+            if key in checks and reply.get(key) != checks[key]:
+                raise Failure(f"step {number} {key}: want {checks[key]}, got {reply.get(key)}")
+        if settle:
+            self.rig.gates = reply["gates"]
+            if "state" not in self.features:
+                checks.pop("state", None)
+            compare(number, checks, seen_in(reply))
+
+    def gate_named(self, number: int, name: str) -> str:
+        """The rig's own name of a waiting gate, from the compact one."""
+        for gate in self.rig.gates:
+            if compact_gate(gate) == name:
+                return gate["gate"]
+        waiting = [compact_gate(gate) for gate in self.rig.gates]
+        raise Failure(f"step {number}: no gate {name!r}; waiting: {waiting}")
+
+
+def accepted(number: int, request: Json, reply: Json, checks: Json) -> bool:
+    """Whether the request was accepted; raises when the case wants the contrary."""
+    must_be_refused = checks.get("ok") is False
+    if reply.get("ok"):
+        if must_be_refused:
+            raise Failure(f"step {number} {request['do']}: accepted, but must be refused")
+        return True
+    error = reply.get("error", {})
+    if error.get("code") == "unsupported":
+        raise Skip("unsupported: " + request["do"])
+    if not must_be_refused or checks.get("code", error.get("code")) != error.get("code"):
+        raise Failure(f"step {number} {request['do']}: refused: {error}")
+    return False
+
+
+def compare(number: int, checks: Json, seen: Json) -> None:
+    """Hold what a settle reported against the checks of its step."""
+    log: list[str] = seen["log"]
+    for item in checks.get("log_has", []):
+        if item not in log:
+            raise Failure(f"step {number}: log lacks {item!r}\n    got {log}")
+    for item in checks.get("log_lacks", []):
+        if any(item in entry for entry in log):
+            raise Failure(f"step {number}: log has {item!r}\n    got {log}")
+    for key, want in checks.items():
+        if key in seen and seen[key] != want:
+            raise Failure(f"step {number} {key}:\n    want {want}\n    got  {seen[key]}")
+
+
+def _only(step: Json, names: tuple[str, ...]) -> Json:
+    return {key: value for key, value in step.items() if key in names}
+
+
+def fill(value: Any, tmp: str) -> Any:
+    """Replace {tmp} in every string of a request."""
+    if isinstance(value, str):
+        return value.replace("{tmp}", tmp)
+    if isinstance(value, list):
+        return [fill(item, tmp) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: fill(item, tmp) for key, item in cast("Json", value).items()}
+    return value
+
+
+def damage(path: Path, change: Json) -> None:
+    """Cut bytes off the end of a file, then append some."""
+    data = path.read_bytes()
+    kept = data[: len(data) - change.get("cut", 0)]
+    path.write_bytes(kept + change.get("append", "").encode("utf-8"))
+
+
+def run_case(case: Json, command: str, *, show: bool = False) -> None:
+    """Run one case against a fresh rig in a fresh directory; raises Failure or Skip."""
+    with tempfile.TemporaryDirectory() as tmp:
+        CaseRun(case, command, tmp, show=show).run()
+
+
+# ---------------------------------------------------------------------------------------------------------- the command
+
+
+def own_cases() -> list[str]:
+    """The case files that lie beside this module."""
+    return sorted(str(path) for path in (Path(__file__).parent / "cases").glob("*.json"))
+
+
+def selected(files: list[str]) -> list[tuple[str, Json]]:
+    """The cases of the given files, each with its label; FILE#NAME selects one."""
+    cases: list[tuple[str, Json]] = []
+    for spec in files:
+        path, _, only = spec.partition("#")
+        found: list[Json] = json.loads(Path(path).read_text(encoding="utf-8"))
+        cases += [(_label(path, case), case) for case in found if only in ("", case["name"])]
+    return cases
+
+
+def _label(path: str, case: Json) -> str:
+    return f"{path}#{case['name']} [{' '.join(case.get('rules', []))}]"
+
+
+def main() -> int:
+    """Run the cases and print what failed; the exit status is 0 only if something passed and nothing failed."""
+    parser = argparse.ArgumentParser(description="Run case files against a rig.")
+    parser.add_argument("--rig", required=True, help="the command that starts the rig")
+    parser.add_argument("--show", action="store_true", help="print the whole exchange")
+    parser.add_argument("files", nargs="*", help="FILE or FILE#CASE; the cases beside this module if none is given")
+    args = parser.parse_args()
+    passed = failed = skipped = 0
+    began = time.monotonic()
+    for label, case in selected(args.files or own_cases()):
+        try:
+            run_case(case, args.rig, show=args.show)
+            passed += 1
+        except Skip as why:
+            skipped += 1
+            print(f"skip {label}: {why}")
+        except Exception as why:  # noqa: BLE001 (whatever a broken rig causes fails its case, not the run)
+            failed += 1
+            print(f"FAIL {label}: {why if isinstance(why, Failure) else repr(why)}")
+    print(f"{time.monotonic() - began:.1f} s")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
