@@ -169,9 +169,10 @@ Operation = Admit | Request | Recover | RunTools | Stop | Maintain
 
 @frozen
 class Record:
-    """Append event data to the log; then tell the log's listeners."""
+    """Append event data to the log; then tell the log's listeners. ``replaces`` names the surface node it replaces."""
 
     data: Any
+    replaces: int | None = None
 
 
 @frozen

@@ -127,10 +127,18 @@ class Refused:
 
 
 @frozen
+class SystemChange:
+    """The system prompt, appended or in the place of the surface node ``replaces`` (Q3)."""
+
+    data: SystemMessageAdded
+    replaces: int | None = None
+
+
+@frozen
 class Prepared:
     """Request, progress: the call is prepared; what has to be recorded before the attempt (T1)."""
 
-    system: SystemMessageAdded | None = None
+    system: tuple[SystemChange, ...] = ()
     header: RequestHeader | None = None
     context: RequestContext | None = None
 
@@ -170,6 +178,13 @@ class CallStarted:
 
     index: int
     parallel: bool
+
+
+@frozen
+class CallRefused:
+    """Tools, progress: a call will not run; its result follows when it is due (K5)."""
+
+    index: int
 
 
 @frozen
@@ -250,17 +265,8 @@ Call = (
     | Unreserve
     | Dispose
 )
-Progress = Prepared | AttemptRecorded | CallStarted | CallFinished | CallSettled | CallDropped
+Progress = Prepared | AttemptRecorded | CallStarted | CallRefused | CallFinished | CallSettled | CallDropped
 Outcome = (
-    Entered
-    | Refused
-    | Answered
-    | AttemptFailed
-    | Retried
-    | ToolsSettled
-    | Stopped
-    | Maintained
-    | Failed
-    | Interrupted
+    Entered | Refused | Answered | AttemptFailed | Retried | ToolsSettled | Stopped | Maintained | Failed | Interrupted
 )
 Input = Call | Progress | Outcome | Proceeded | Replayed

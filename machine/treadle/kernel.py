@@ -19,7 +19,7 @@ from .inbox import Inbox
 from .lifecycle import CANCEL, INITIAL, LIFECYCLE, MAINTAIN, WAKE, Lifecycle, State, Trigger
 from .models.failures import Failure
 from .models.messages import UserMessage
-from .schedule import PENDING, Schedule
+from .schedule import PENDING, REFUSED, Schedule
 from .session.events import Cause, EndReason, Target, TurnEnd
 from .verbs import record_claim, record_lost_call, record_message
 
@@ -146,7 +146,7 @@ class Kernel:
                 outcomes.outcome(self, given)
             case i.Prepared() | i.AttemptRecorded():
                 outcomes.request_progress(self, given)
-            case i.CallStarted() | i.CallFinished() | i.CallSettled() | i.CallDropped():
+            case i.CallStarted() | i.CallRefused() | i.CallFinished() | i.CallSettled() | i.CallDropped():
                 outcomes.tool_progress(self, given)
             case i.Proceeded():
                 outcomes.proceeded(self)
@@ -219,7 +219,7 @@ class Kernel:
         if schedule is None:
             return
         for index in range(schedule.next_settle, len(schedule.calls)):
-            if schedule.status[index] != PENDING:
+            if schedule.status[index] not in (PENDING, REFUSED):
                 record_lost_call(self, index, "TOOL_OUTCOME_UNKNOWN", with_call=False)
             elif self.cause is not None:
                 record_lost_call(self, index, "ABORTED_BEFORE_DISPATCH", with_call=True)

@@ -199,8 +199,7 @@ def request_progress(kernel: Kernel, given: i.Prepared | i.AttemptRecorded) -> N
     if isinstance(given, i.AttemptRecorded):
         kernel.out.append(Record(given.fact))
     elif kernel.cause is None:
-        if given.system is not None:
-            kernel.out.append(Record(given.system))
+        kernel.out += [Record(change.data, change.replaces) for change in given.system]
         marks = [Record(mark) for mark in (given.header, given.context) if mark is not None]
         if kernel.series:
             kernel.out += marks
@@ -210,7 +209,9 @@ def request_progress(kernel: Kernel, given: i.Prepared | i.AttemptRecorded) -> N
         kernel.series = False
 
 
-def tool_progress(kernel: Kernel, given: i.CallStarted | i.CallFinished | i.CallSettled | i.CallDropped) -> None:
+def tool_progress(
+    kernel: Kernel, given: i.CallStarted | i.CallRefused | i.CallFinished | i.CallSettled | i.CallDropped
+) -> None:
     schedule = kernel.schedule
     if schedule is None or not isinstance(kernel.owed, RunTools):
         raise InvalidTrigger(f"no tools are running: {kernel.owed} is owed (L7)")
@@ -223,6 +224,8 @@ def tool_progress(kernel: Kernel, given: i.CallStarted | i.CallFinished | i.Call
             kernel.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
         case i.CallFinished():
             schedule.finish(given.index)
+        case i.CallRefused():
+            schedule.refuse(given.index)
         case i.CallSettled():
             _call_settled(kernel, schedule, given)
         case i.CallDropped():

@@ -7,8 +7,8 @@ from attrs import define, field
 from .errors import InvalidTrigger
 from .models.messages import ToolCall
 
-PENDING, STARTED, FINISHED, SETTLED = "pending", "started", "finished", "settled"
-"""The life of one call. What ``STARTED`` or ``FINISHED`` lacks a result of was dispatched; ``PENDING`` was not."""
+PENDING, REFUSED, STARTED, FINISHED, SETTLED = "pending", "refused", "started", "finished", "settled"
+"""The life of one call: a refused one is settled without being started, the others were dispatched or not yet."""
 
 
 @define
@@ -57,6 +57,17 @@ class Schedule:
         self.next_start += 1
         self.running += 1
         self.exclusive = not parallel
+
+    def refuse(self, index: int) -> None:
+        """A call will not run: unknown, malformed or denied. Later calls need not wait for it.
+
+        Raises:
+            InvalidTrigger: it is not its turn.
+        """
+        if index != self.next_start or index >= len(self.calls):
+            raise InvalidTrigger(f"call {index} may not be refused now (K5): next is {self.next_start}")
+        self.status[index] = REFUSED
+        self.next_start += 1
 
     def finish(self, index: int) -> None:
         """A body is over; its slot is free, its result may not be due yet (K5).

@@ -10,7 +10,6 @@ from typing import Any
 
 from attrs import define, field
 
-from ..lossless import MAX_DEPTH as MAX_DEPTH
 from ..lossless import check_json, repair_text, text_is_lossless
 from .failures import Code, Failure, ModelFailure
 from .messages import Block, Reasoning, Text, ToolCall
@@ -101,6 +100,9 @@ class Recorder:
     _blocks: dict[int, _Open] = field(factory=dict[int, _Open])
     _calls: int = 0
     _frozen: Snapshot | None = None
+    _size: int = 0
+    _at: int = 0
+    _measured: int = 0
 
     def add(self, chunk: Chunk, time: float) -> None:
         """Take any chunk; ``time`` is seconds since the epoch.
@@ -157,6 +159,22 @@ class Recorder:
         if block.closed:
             raise malformed(f"block {index} has ended")
         return block
+
+    def check_size(self) -> None:
+        """Check, now and then, that the answer keeps its bounds (X3).
+
+        Raises:
+            ModelFailure: more text than an answer may hold.
+        """
+        while self._at < len(self._runs):
+            texts = self._runs[self._at].texts
+            self._size += sum(map(len, texts[self._measured :]))
+            self._measured = len(texts)
+            if self._at == len(self._runs) - 1:
+                break
+            self._at, self._measured = self._at + 1, 0
+        if self._size > MAX_CHARACTERS:
+            raise malformed(f"an answer of more than {MAX_CHARACTERS} characters (X3)")
 
     @property
     def chunks(self) -> int:

@@ -165,7 +165,7 @@ class TimedStream(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return out
 
 
-_DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {
+_DELTAS: dict[str, type[TextDelta | ReasoningDelta | ArgumentsDelta]] = {
     "text-delta": TextDelta,
     "reasoning-delta": ReasoningDelta,
     "arguments-delta": ArgumentsDelta,

@@ -151,6 +151,10 @@ class Session:
     def __repr__(self) -> str:
         return f"<Session {self.header.id} with {len(self._events)} events>"
 
+    def listen(self, listener: Callable[[Event], None] | None) -> None:
+        """Tell one function, the driver's, about every event that ``append`` accepts."""
+        self._listener = listener
+
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def append(

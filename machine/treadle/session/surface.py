@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from ..errors import MisuseError
-from ..models.messages import Message, SystemMessage, ToolResult, ToolResultMessage
+from ..models.messages import Block, Message, Reasoning, SystemMessage, Text, ToolResult, ToolResultMessage
 from ..views import Snapshot
 from .events import (
     AssistantMessageAdded,
@@ -20,16 +20,29 @@ from .events import (
 def derive(data: object) -> Message | None:
     """The message that a surface event contributes, ``None`` when it contributes none (S4).
 
-    User and system content enters verbatim, assistant content unless empty, tool results as user-role result blocks;
-    nothing else does.
+    User and system content enters verbatim, assistant content unless it has neither text nor calls, tool results as
+    user-role result blocks; nothing else does.
     """
     if type(data) is UserMessageAdded:
         return data.message
     if type(data) is ToolResultAdded:
         return ToolResultMessage((ToolResult(data.call_id, data.content, data.is_error, data.code),))
-    if type(data) is AssistantMessageAdded or type(data) is SystemMessageAdded:
+    if type(data) is AssistantMessageAdded:
+        return data.message if says_something(data.message.content) else None
+    if type(data) is SystemMessageAdded:
         return data.message if data.message.content else None
     return None
+
+
+def says_something(content: tuple[Block, ...]) -> bool:
+    """Whether an answer holds more than reasoning and empty text: a provider would refuse it otherwise (S4)."""
+    for block in content:
+        if type(block) is Text:
+            if block.text:
+                return True
+        elif type(block) is not Reasoning:
+            return True
+    return False
 
 
 @define

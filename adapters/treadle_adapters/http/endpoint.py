@@ -1,0 +1,129 @@
+"""One provider's endpoint: its address, its credential, and the connections kept open to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+
+import httpx
+import trio
+
+from treadle.errors import MisuseError
+
+from .credentials import Credential
+
+KEPT_CONNECTIONS = 32
+"""How many idle connections are kept for the next requests."""
+
+KEPT_FOR = 30.0
+"""Seconds an idle connection is kept; many servers close theirs soon after."""
+
+
+def user_agent() -> str:
+    """What the project calls itself to servers: ``treadle/VERSION``."""
+    try:
+        return f"treadle/{metadata.version('treadle')}"
+    except metadata.PackageNotFoundError:
+        return "treadle/0"
+
+
+class Endpoint:
+    """Where one adapter's requests go. Connections are shared by all its attempts and made when first needed.
+
+    Args:
+        base_url: the address before ``/chat/completions`` and its like; a query in it is kept.
+        credential: the API key.
+        headers: sent with every request; their values are treated as secrets (X1).
+        client: used as it is, and left open by ``aclose``.
+        transport: carries the requests of the client made here.
+
+    Raises:
+        MisuseError: the address is no http(s) URL, a header cannot be sent, or both client and transport are given.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        credential: Credential,
+        headers: Mapping[str, str] | None = None,
+        *,
+        client: httpx.AsyncClient | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        if client is not None and transport is not None:
+            raise MisuseError("give either client or transport, not both")
+        self._base = _address(base_url)
+        self._given = client
+        self._transport = transport
+        self._made: tuple[trio.lowlevel.TrioToken, httpx.AsyncClient] | None = None
+        self.credential = credential
+        self._headers = {"User-Agent": user_agent(), **(headers or {})}
+        self._secrets = (*(headers or {}).values(), *([self._base.password] if self._base.password else ()))
+        for name, value in self._headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable() or not name:
+                raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
+
+    def __str__(self) -> str:
+        """The address as messages may show it: without user, password and query (X1)."""
+        return str(self._base.copy_with(username=None, password=None, query=None, fragment=None))
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self}, {self.credential!r}>"
+
+    @property
+    def host(self) -> str:
+        """The host's name."""
+        return self._base.host
+
+    def secrets(self) -> tuple[str, ...]:
+        """What no text may show (X1)."""
+        return (*self._secrets, *self.credential.secrets())
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request and return the response once its headers came; its body is still to be read, and closed.
+
+        Neither httpx's timeouts nor redirects apply: ``IdleWatchdog`` bounds the waits, and a redirect is an answer.
+        """
+        client = self._client()
+        url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
+        if params:
+            url = url.copy_merge_params(dict(params))
+        request = client.build_request(
+            method, url, headers={**self._headers, **headers}, content=content, timeout=httpx.Timeout(None)
+        )
+        return await client.send(request, stream=True, follow_redirects=False)
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._given is not None:
+            return self._given
+        token = trio.lowlevel.current_trio_token()
+        if self._made is None or self._made[0] is not token:  # connections die with the run that made them
+            limits = httpx.Limits(
+                max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_FOR
+            )
+            client = httpx.AsyncClient(transport=self._transport, limits=limits, timeout=httpx.Timeout(None))
+            self._made = (token, client)
+        return self._made[1]
+
+    async def aclose(self) -> None:
+        """Close the connections made here. A later request opens new ones."""
+        made, self._made = self._made, None
+        if made is not None:
+            await made[1].aclose()
+
+
+def _address(base_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise MisuseError(f"the base URL is not valid: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise MisuseError("the base URL must begin with http:// or https:// and name a host")
+    return url

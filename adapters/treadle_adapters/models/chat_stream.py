@@ -1,0 +1,156 @@
+"""Reads the stream of a chat completion, as OpenAI and the many servers like it send it (Q5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.models.failures import Code, Failure, ModelFailure
+from treadle.models.stream import Finish, Usage
+
+from ..http.failures import failure_of_error
+from .chat_calls import CallAssembler
+from .decoding import Decoder
+from .shapes import NotJson, as_count, as_list, as_object, as_text, parse_object
+
+FINISHES = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "max-tokens",
+    "max_tokens": "max-tokens",
+    "model_length": "max-tokens",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "content_filter": "content-filter",
+    "refusal": "refusal",
+}
+"""Finish reasons by the kind they become; any other word is kept as it is."""
+
+
+def finish_of(word: Any) -> Finish:
+    """The finish for a provider's word."""
+    text = str(word)[:100]
+    kind = FINISHES.get(text)
+    return Finish(text) if kind is None else Finish(kind)
+
+
+def usage_of(value: Any) -> Usage:
+    """Token counts of a chat completion. ``input_tokens`` is the whole prompt, the part read from a cache included."""
+    usage = as_object(value)
+    prompt = as_object(usage.get("prompt_tokens_details"))
+    answer = as_object(usage.get("completion_tokens_details"))
+    cached = as_count(prompt.get("cached_tokens"))
+    return Usage(
+        input_tokens=as_count(usage.get("prompt_tokens")),
+        output_tokens=as_count(usage.get("completion_tokens")),
+        cache_read_tokens=as_count(usage.get("prompt_cache_hit_tokens")) if cached is None else cached,
+        cache_write_tokens=as_count(prompt.get("cache_write_tokens")),
+        reasoning_tokens=as_count(answer.get("reasoning_tokens")),
+    )
+
+
+class ChatDecoder(Decoder):
+    """Reads ``chat.completion.chunk`` events up to ``[DONE]``.
+
+    The answer is complete when a finish reason came: a missing ``[DONE]`` is forgiven, a missing finish is not. Only
+    the first choice is read. A finish ``stop`` of an answer that asks for tools becomes ``tool-calls``, and the other
+    way round.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = CallAssembler(self.write)
+        self._refused = False
+
+    def event(self, event: str, data: str) -> None:
+        """See ``Decoder.event``."""
+        if data.startswith("[DONE]"):
+            self.done = True
+            return
+        try:
+            body = parse_object(data)
+        except NotJson:
+            if event != "error":
+                raise
+            body = {"message": data}
+        if event == "error" or "error" in body or body.get("object") == "error":
+            error = body.get("error")
+            if error or event == "error" or body.get("object") == "error":
+                self.report(error or body)
+                return
+        choices = body.get("choices")
+        if choices:
+            self._choice(as_object(as_list(choices)[0] if isinstance(choices, list) else None), "delta")
+        if body.get("usage") is not None:
+            self.write.use(usage_of(body["usage"]), last=self.finish is not None)
+
+    def document(self, body: dict[str, Any]) -> None:
+        """See ``Decoder.document``."""
+        choices = as_list(body.get("choices"))
+        if choices:
+            self._choice(as_object(choices[0]), "message")
+            self.write.use(usage_of(body.get("usage")), last=True)
+
+    def settle(self) -> None:
+        """See ``Decoder.settle``.
+
+        Raises:
+            ModelFailure: EMPTY_RESPONSE when a plain stop came with neither text, reasoning nor call; SERVER when
+                the finish itself says ``error``.
+        """
+        self._calls.end()
+        assert self.finish is not None
+        kind = self.finish.kind
+        if kind in ("error", "aborted"):
+            text = f"the provider ended the answer with {kind!r} and said no more"
+            raise ModelFailure(Failure(text, Code.SERVER.value))
+        if kind in ("stop", "tool-calls"):
+            if self._refused:
+                self.finish = Finish("refusal")
+            elif len(self._calls):
+                self.finish = Finish("tool-calls")
+            elif not self.write.visible:
+                raise ModelFailure(Failure("the provider sent an empty answer", Code.EMPTY_RESPONSE.value))
+            else:
+                self.finish = Finish("stop")
+        super().settle()
+
+    def _choice(self, choice: dict[str, Any], key: str) -> None:
+        delta = choice.get(key)
+        if isinstance(delta, dict):
+            self._delta(as_object(delta))
+        finish = choice.get("finish_reason")
+        if finish is not None and finish != "" and self.finish is None:
+            self.finish = finish_of(finish)
+        if choice.get("error"):
+            self.failure = failure_of_error(choice["error"])
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+        if reasoning:
+            self.write.prose("reasoning", as_text(reasoning))
+        content = delta.get("content")
+        if content:
+            if isinstance(content, str):
+                self.write.prose("text", content)
+            else:
+                self._parts(content)
+        if delta.get("refusal"):
+            self._refused = True
+            self.write.prose("text", as_text(delta["refusal"]))
+        if delta.get("tool_calls"):
+            self._calls.add(delta["tool_calls"])
+        if delta.get("function_call"):
+            self._calls.add([{"index": 0, "function": delta["function_call"]}])
+
+    def _parts(self, content: Any) -> None:
+        """Content in parts: text, and the thinking that Mistral sends between it."""
+        for item in as_list(content):
+            part = as_object(item)
+            if part.get("type") == "thinking":
+                for thought in as_list(part.get("thinking")):
+                    self.write.prose("reasoning", as_text(as_object(thought).get("text")))
+            else:
+                self.write.prose("text", as_text(part.get("text")))

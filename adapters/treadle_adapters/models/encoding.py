@@ -1,0 +1,89 @@
+"""Parts of a request's messages that every protocol encodes alike, valid for strict servers (Q1, K3)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from treadle.models.messages import Block, Text, ToolCall, ToolResult, text_of
+from treadle.sums import Opaque, encode_hook
+
+INVALID_ARGUMENTS = "_invalid_arguments"
+"""The key under which arguments that are no JSON object are told to the model again."""
+
+_BAD_ID = re.compile(r"[^A-Za-z0-9_-]")
+_BAD_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+_ENCODER = msgspec.json.Encoder(enc_hook=encode_hook)
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON; opaque members of the vocabulary encode to what was read."""
+    return _ENCODER.encode(value)
+
+
+def content_text(content: tuple[Block, ...]) -> str:
+    """All of ``content`` as text. A block that is no text is named, so that the model knows something was there."""
+    if all(type(block) is Text for block in content):
+        return text_of(content)
+    return "".join([block.text if type(block) is Text else f"[{_kind(block)}: not shown]" for block in content])
+
+
+def _kind(block: Block) -> str:
+    if isinstance(block, Opaque):
+        return str(block.raw.get("type", "content"))[:40]
+    return str(getattr(block, "__struct_config__").tag)[:40]  # noqa: B009  # blocks are tagged structs
+
+
+def result_text(result: ToolResult) -> str:
+    """What the model reads of a tool's result; an error says so, with its code."""
+    text = content_text(result.content)
+    if not result.is_error:
+        return text
+    return f"Error ({result.code}): {text}" if result.code else f"Error: {text}"
+
+
+def safe_arguments(arguments: str) -> str:
+    """A call's arguments as text that is always a JSON object.
+
+    The raw text of a valid object is kept to the letter; empty text becomes ``{}``. Anything else, which some
+    servers answer with a lasting refusal of the whole history, is wrapped: ``{"_invalid_arguments": "<raw text>"}``.
+    The model sees what it wrote, and reads in the result that it was invalid (K3).
+    """
+    if not arguments.strip():
+        return "{}"
+    if parsed_arguments(arguments) is not None:
+        return arguments
+    return encode({INVALID_ARGUMENTS: arguments}).decode()
+
+
+def parsed_arguments(arguments: str) -> dict[str, Any] | None:
+    """A call's arguments as an object; ``None`` when they are none."""
+    try:
+        return msgspec.json.decode(arguments, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def safe_id(call_id: str, longest: int = 40) -> str:
+    """A call id that every provider takes; the same for a call and its result.
+
+    Ids of other providers may be too long or hold characters that are refused; those become a digest.
+    """
+    if call_id and len(call_id) <= longest and not _BAD_ID.search(call_id):
+        return call_id
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def safe_name(name: str) -> str:
+    """A tool's name that every provider takes, also when the model made up one that no tool has."""
+    if name and len(name) <= 64 and not _BAD_NAME.search(name):
+        return name
+    return _BAD_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def calls_of(content: tuple[Block, ...]) -> list[ToolCall]:
+    """The tool calls of an answer."""
+    return [block for block in content if type(block) is ToolCall]

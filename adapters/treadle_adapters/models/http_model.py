@@ -1,0 +1,312 @@
+"""One attempt over HTTP: what every model adapter does alike (Q5–Q8)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from functools import partial
+from typing import Any, NotRequired, Self, TypedDict, Unpack, cast
+
+import httpx
+import msgspec
+import trio
+
+from treadle.errors import MisuseError
+from treadle.models.adapter import UNKNOWN_MODEL, ModelInfo, ModelRequest, RetryPolicy
+from treadle.models.failures import Code, Failure, ModelFailure, clean_failure, describe
+from treadle.models.stream import Chunk
+
+from ..http.credentials import Credential, redact
+from ..http.endpoint import Endpoint
+from ..http.failures import failure_of_response, map_exceptions, request_id
+from ..http.watchdog import KEEP_ALIVE_TIMEOUT, STREAM_IDLE_TIMEOUT, IdleWatchdog
+from .decoding import Decoder, Reply
+from .shapes import as_object, json_or_none
+
+FINISH_GRACE = 5.0
+"""Seconds to wait for usage and the stream's end once the answer has its finish."""
+
+DRAIN_GRACE = 0.1
+"""Seconds to wait for the response's end after the stream's last event, so that its connection can be used again."""
+
+REFUSAL_GRACE = 10.0
+"""Seconds to wait for the body of an error response."""
+
+REFUSAL_BYTES = 65_536
+"""How much of an error response's body is read (X3)."""
+
+LISTING_BYTES = 16 * 1024 * 1024
+"""How long a listing of models may be (X3)."""
+
+Reads = AsyncGenerator[bytes, None]
+
+
+class HTTPOptions(TypedDict):
+    """What every adapter over HTTP takes, as keyword arguments.
+
+    Attributes:
+        api_key: the credential itself.
+        api_key_env: the environment variable that holds it, read at each attempt. With neither, none is sent.
+        name: the adapter's name (Q10).
+        headers: sent with every request; their values are treated as secrets (X1).
+        stream_idle_timeout: seconds without a byte from the provider before TIMEOUT (Q8).
+        keep_alive_timeout: seconds of keep-alives alone before TIMEOUT.
+        retry_policy: how failures are retried; ``None`` makes each terminal (Q6).
+        models: what is known of all models, or of each by its id; ids that are left out are unknown (Q4).
+        extra_body: merged into every request's body.
+        client: used for all requests instead of one made here; ``aclose`` leaves it open.
+        transport: carries the requests of the client made here.
+    """
+
+    api_key: NotRequired[str | None]
+    api_key_env: NotRequired[str | None]
+    name: NotRequired[str]
+    headers: NotRequired[Mapping[str, str] | None]
+    stream_idle_timeout: NotRequired[float]
+    keep_alive_timeout: NotRequired[float]
+    retry_policy: NotRequired[RetryPolicy | None]
+    models: NotRequired[ModelInfo | Mapping[str, ModelInfo]]
+    extra_body: NotRequired[Mapping[str, Any]]
+    client: NotRequired[httpx.AsyncClient | None]
+    transport: NotRequired[httpx.AsyncBaseTransport | None]
+
+
+class HTTPModel(ABC):
+    """A model adapter over HTTP: one ``stream`` is one request, never repeated here (Q6).
+
+    Subclasses say how a request is written and how events are read. ``async with`` closes the kept connections at
+    its end.
+
+    Raises:
+        MisuseError: an option cannot be used.
+    """
+
+    default_name = "http"
+    path = ""
+
+    def __init__(self, base_url: str, **options: Unpack[HTTPOptions]) -> None:
+        credential = Credential(options.get("api_key"), options.get("api_key_env"))
+        self._endpoint = Endpoint(
+            base_url,
+            credential,
+            options.get("headers"),
+            client=options.get("client"),
+            transport=options.get("transport"),
+        )
+        self._name = options.get("name") or self.default_name
+        self._policy = options.get("retry_policy", RetryPolicy())
+        self._models = options.get("models", UNKNOWN_MODEL)
+        self._extra = dict(options.get("extra_body", {}))
+        self._idle = options.get("stream_idle_timeout", STREAM_IDLE_TIMEOUT)
+        self._quiet = options.get("keep_alive_timeout", KEEP_ALIVE_TIMEOUT)
+        if not (self._idle > 0 and self._quiet > 0):
+            raise MisuseError("stream_idle_timeout and keep_alive_timeout must be positive")
+        if self._extra.keys() & {"messages", "input", "tools", "stream", "model"}:
+            raise MisuseError("extra_body must not replace messages, input, tools, stream or model")
+
+    @property
+    def name(self) -> str:
+        """See ``ModelAdapter.name``."""
+        return self._name
+
+    @property
+    def retry_policy(self) -> RetryPolicy | None:
+        """See ``ModelAdapter.retry_policy``."""
+        return self._policy
+
+    async def model_info(self, model: str) -> ModelInfo:
+        """See ``ModelAdapter.model_info``; answers from what the adapter was told, without a request."""
+        if isinstance(self._models, ModelInfo):
+            return self._models
+        return self._models.get(model, UNKNOWN_MODEL)
+
+    async def list_models(self) -> tuple[str, ...]:
+        """Ask the endpoint which models it has.
+
+        Raises:
+            ModelFailure: it cannot be reached, refuses, or answers with something else (Q7).
+        """
+        answer = await self._get("/models")
+        found = answer.get("data", answer.get("models"))
+        if not isinstance(found, list):
+            text = "the endpoint's answer lists no models"
+            raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value))
+        ids = [as_object(item).get("id", as_object(item).get("name")) for item in cast("list[Any]", found)]
+        return tuple([item for item in ids if isinstance(item, str) and item])
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        """See ``ModelAdapter.stream``. Close it (``contextlib.aclosing``) when it is left before its end.
+
+        Raises:
+            ModelFailure: whatever went wrong, with its code (Q7).
+        """
+        watchdog = IdleWatchdog(self._idle, self._quiet)
+        reply = Reply(self._decoder())
+        response = await self._open("POST", self.path, watchdog, self._body(request))
+        reads = cast("Reads", response.aiter_bytes())
+        problem: ModelFailure | None = None
+        try:
+            while not reply.done:
+                try:
+                    data = await self._read(reads, watchdog, FINISH_GRACE if reply.finished else None)
+                except ModelFailure as error:
+                    problem = error
+                    break
+                if not data:
+                    break
+                reply.feed(data)
+                chunks = reply.take()
+                if chunks:
+                    watchdog.progress()
+                for chunk in chunks:
+                    yield chunk
+            if reply.done and reply.failure is None:
+                await _drain(reads)
+            reply.close(problem)
+            for chunk in reply.take():
+                yield chunk
+        finally:
+            await _close(response, reads)
+        if reply.failure is not None:
+            raise self._reported(reply.failure, response)
+
+    async def aclose(self) -> None:
+        """Close the kept connections; a later request opens new ones."""
+        await self._endpoint.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} at {self._endpoint}, {self._endpoint.credential!r}>"
+
+    @abstractmethod
+    def _decoder(self) -> Decoder:
+        """What reads one answer."""
+
+    @abstractmethod
+    def _body(self, request: ModelRequest) -> bytes:
+        """The request's body."""
+
+    def _headers(self) -> dict[str, str]:
+        """Headers of every request, the credential among them."""
+        key = self._endpoint.credential.read()
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    async def _read(self, reads: Reads, watchdog: IdleWatchdog, limit: float | None = None) -> bytes:
+        with map_exceptions(str(self._endpoint)):
+            return await watchdog.wait(partial(anext, reads, b""), limit)
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        watchdog: IdleWatchdog,
+        body: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request; returns a response that is a success, its body unread."""
+        headers = {"Accept": "application/json", **self._headers()}
+        if body is not None:
+            headers |= {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+        problem: ModelFailure
+        try:
+            with map_exceptions(str(self._endpoint)):
+                send = partial(self._endpoint.send, method, path, headers, body, params)
+                response = await watchdog.wait(send)
+        except ModelFailure as error:
+            problem = error
+        else:
+            if response.is_success:
+                return response
+            start = await self._start_of(response, watchdog)
+            failure = failure_of_response(response.status_code, response.headers, start, json_or_none(start))
+            problem = ModelFailure(failure)
+        raise self._reported(problem)
+
+    async def _start_of(self, response: httpx.Response, watchdog: IdleWatchdog) -> bytes:
+        """The beginning of an error's body, as far as it comes in time."""
+        reads = cast("Reads", response.aiter_bytes())
+        got = bytearray()
+        try:
+            with trio.move_on_after(REFUSAL_GRACE):
+                while len(got) < REFUSAL_BYTES:
+                    data = await self._read(reads, watchdog)
+                    if not data:
+                        break
+                    got += data
+        except ModelFailure:
+            pass  # the status says what is the matter
+        finally:
+            await _close(response, reads)
+        return bytes(got)
+
+    async def _get(self, path: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """GET a JSON object."""
+        watchdog = IdleWatchdog(self._idle, self._quiet)
+        response = await self._open("GET", path, watchdog, params=params)
+        reads = cast("Reads", response.aiter_bytes())
+        got = bytearray()
+        try:
+            while data := await self._read(reads, watchdog):
+                got += data
+                if len(got) > LISTING_BYTES:
+                    break
+        finally:
+            await _close(response, reads)
+        parsed = json_or_none(bytes(got))
+        if not isinstance(parsed, dict):
+            raise self._reported(
+                ModelFailure(
+                    failure_of_response(response.status_code, response.headers, bytes(got), None),
+                )
+            )
+        return cast("dict[str, Any]", parsed)
+
+    def _reported(self, error: ModelFailure, response: httpx.Response | None = None) -> ModelFailure:
+        """The failure as it may leave the adapter: bounded, free of credentials (X1), with the request's id."""
+        secrets = self._endpoint.secrets()
+        failure = clean_failure(error.failure)
+        failure = msgspec.structs.replace(
+            failure,
+            message=redact(failure.message, secrets),
+            request_id=failure.request_id or (request_id(response.headers) if response is not None else None),
+        )
+        reported = ModelFailure(failure)
+        cause = error.__cause__
+        if cause is not None:
+            told = describe(cause)
+            reported.__cause__ = cause if redact(told, secrets) == told else None
+        return reported
+
+
+async def _drain(reads: Reads) -> None:
+    """Read on to the end of a response whose answer is over, if that comes at once."""
+    try:
+        with trio.move_on_after(DRAIN_GRACE):
+            while await anext(reads, b""):
+                pass
+    except (httpx.HTTPError, httpx.StreamError, OSError):
+        pass  # nothing of it counts any more
+
+
+async def _close(response: httpx.Response, reads: Reads) -> None:
+    """Close a response, also when cancelled, and at once.
+
+    A read under a cancelled scope unwinds the generators inside httpx in the order in which they were entered; left
+    to themselves they would be found by the garbage collector.
+    """
+    with trio.CancelScope(shield=True):
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                for _ in range(64):
+                    if not await anext(reads, b""):
+                        break
+            except (httpx.HTTPError, httpx.StreamError, OSError):
+                pass
+        await reads.aclose()
+        await response.aclose()

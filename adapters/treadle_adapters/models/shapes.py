@@ -1,0 +1,78 @@
+"""Reading what providers send: JSON of any shape, until it is checked (X3)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+
+from treadle.models.failures import Code, Failure, ModelFailure
+
+from ..http.failures import beginning
+
+
+class NotJson(ModelFailure):
+    """Something that should be JSON is none, or nests too deep; its beginning is shown."""
+
+    def __init__(self, text: str) -> None:
+        shown = beginning(text)
+        super().__init__(Failure(f"the provider sent what is no JSON object: {shown}", Code.MALFORMED_RESPONSE.value))
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Lone halves of surrogate pairs are kept as they are: the other half may be in the next delta.
+
+    Raises:
+        NotJson: it is no JSON, no object, or nests too deep.
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except RecursionError:
+        raise NotJson(text) from None
+    except (msgspec.MsgspecError, UnicodeError):  # msgspec refuses lone surrogates; the standard library reads them
+        value = _parse_loosely(text)
+    if not isinstance(value, dict):
+        raise NotJson(text)
+    return cast("dict[str, Any]", value)
+
+
+def _parse_loosely(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise NotJson(text) from None
+
+
+def json_or_none(body: bytes) -> Any:
+    """Parse a body; ``None`` when it is no JSON."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """An object, empty for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list, empty for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Text, empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: Any) -> int | None:
+    """A number of tokens; ``None`` for anything that cannot be one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+        return None
+    return value

@@ -1,0 +1,94 @@
+"""Admission: from the claim to the decision to enter or reject the step (T1, T2, H7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from . import inputs as i
+from .effects import Admit
+from .errors import HookError
+from .hooks import waterfall
+from .models.messages import UserMessage, check_user_message
+from .points import (
+    PRE_STEP,
+    PROMPT_SUBMIT,
+    Allow,
+    BlockPrompt,
+    Enter,
+    PromptSubmission,
+    Reject,
+    StepProposal,
+)
+from .prompt import assemble
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+
+async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
+    """Let the prompt in, assemble the system prompt, and ask pre-step (T1).
+
+    Returns:
+        ``Entered`` or ``Refused``.
+
+    Raises:
+        HookError: a hook returned messages that cannot enter.
+        Exception: whatever a hook or provider raised; it ends the turn (T9).
+    """
+    scope = driver.agent.scope
+    batch = operation.batch
+    listeners = scope.listeners(PROMPT_SUBMIT)
+    if listeners and operation.prompt is not None:
+        decided = await _submit(driver, operation, operation.prompt)
+        if isinstance(decided, i.Refused):
+            return decided
+        batch = decided
+    contexts = await assemble(driver, operation)
+    if contexts:
+        batch = (*batch, *contexts)
+    listeners = scope.listeners(PRE_STEP)
+    if not listeners:
+        return i.Entered(batch) if batch is operation.batch else i.Entered(_checked(driver, operation, batch))
+
+    async def default() -> Enter:
+        return Enter(batch)
+
+    payload = StepProposal(driver.agent, batch, operation.turn, operation.step, driver.signal)
+    decision: Enter | Reject = await waterfall(PRE_STEP, listeners, payload, default)
+    if isinstance(decision, Reject):
+        return i.Refused()
+    return i.Entered(_checked(driver, operation, decision.messages), decision.starts_request_series)
+
+
+async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tuple[UserMessage, ...] | i.Refused:
+    """Run prompt-submit for the claimed next-turn entry (H7, H10)."""
+
+    async def default() -> Allow:
+        return Allow()
+
+    payload = PromptSubmission(driver.agent, prompt, operation.turn, driver.signal)
+    listeners = driver.agent.scope.listeners(PROMPT_SUBMIT)
+    decision: Allow | BlockPrompt = await waterfall(PROMPT_SUBMIT, listeners, payload, default)
+    if isinstance(decision, BlockPrompt):
+        companions = tuple([message for message in operation.batch if message.id != prompt.id])
+        return i.Refused(decision.reason, companions)
+    if decision.content is not None:
+        changed = check_user_message(msgspec.structs.replace(prompt, content=decision.content))
+    else:
+        changed = prompt
+    batch = [changed if message.id == prompt.id else message for message in operation.batch]
+    return (*batch, *decision.additional_contexts)
+
+
+def _checked(driver: Driver, operation: Admit, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
+    """Refuse a batch that would break identities (I1) or cannot be logged (S1)."""
+    claimed = {message.id for message in operation.batch}
+    seen: set[str] = set()
+    for message in messages:
+        check_user_message(message)
+        if message.id in seen or (message.id not in claimed and driver.kernel.taken(message.id)):
+            raise HookError(f"a hook entered message id {message.id!r} twice, or one that is taken (I1)")
+        seen.add(message.id)
+    return tuple(messages)

@@ -1,0 +1,348 @@
+"""The public handle of a live agent (§2–§7)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from attrs import frozen
+
+from . import inputs as i
+from .effects import Status
+from .errors import AgentBusy, MisuseError
+from .ids import SessionId, new_id
+from .inbox import NEXT_STEP, NEXT_TURN, normalize, whole
+from .lifecycle import State
+from .maintenance import MaintenanceTask
+from .models.messages import USER, Block, Source, Text, UserMessage, check_user_message
+from .receipts import Receipt
+from .session.events import ByDisposal, ByHook, ByParent, ByUser, Cause, EndReason, Target
+from .signal import Signal
+from .tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .options import AgentOptions
+    from .scope import Scope
+    from .session.log import Session
+
+T = TypeVar("T")
+BY_USER = ByUser()
+_CAUSES: dict[str, Cause] = {"user": BY_USER, "parent": ByParent()}
+
+
+def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
+    """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
+    return UserMessage(id if id is not None else new_id(), (Text(text),), source)
+
+
+@frozen
+class Converging:
+    """What a cancellation is waiting for (C10).
+
+    Attributes:
+        what: the operation that has not settled.
+        since: seconds on trio's clock when the cancel was made.
+        seconds: how long it has taken so far.
+    """
+
+    what: str
+    since: float
+    seconds: float
+
+
+class Inbox:
+    """The pending messages of an agent (§3). Every change is recorded before anyone is told."""
+
+    __slots__ = ("_driver",)
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    @property
+    def next_turn(self) -> tuple[UserMessage, ...]:
+        """Messages that each await a turn of their own."""
+        return tuple([entry.message for entry in self._driver.kernel.inbox.next_turn])
+
+    @property
+    def next_step(self) -> tuple[UserMessage, ...]:
+        """Messages that await the next step boundary."""
+        return tuple([entry.message for entry in self._driver.kernel.inbox.next_step])
+
+    def append(self, target: Target, message: UserMessage | str) -> None:
+        """Put a message at the end of a list, without waking anybody; in next-step it is passive (I2, I3)."""
+        self._splice(target, len(self._driver.kernel.inbox.list_of(target)), 0, (message,))
+
+    def prepend(self, target: Target, message: UserMessage | str) -> None:
+        """Put a message at the front of a list, without waking anybody (I2)."""
+        self._splice(target, 0, 0, (message,))
+
+    def replace(self, message_id: str, message: UserMessage | str) -> bool:
+        """Put another message in the place of a pending one; returns whether that was still pending (I2)."""
+        pending = self._pending(message_id)
+        self._driver.feed(i.ReplaceMessage(message_id, checked(message)))
+        return pending
+
+    def remove(self, message_id: str) -> bool:
+        """Take a pending message out; returns whether it was still pending (I2)."""
+        pending = self._pending(message_id)
+        self._driver.feed(i.RemoveMessage(message_id))
+        return pending
+
+    def splice(
+        self, target: Target, start: int, delete_count: int, inserted: tuple[UserMessage, ...] | list[UserMessage] = ()
+    ) -> tuple[UserMessage, ...]:
+        """Change a list as JavaScript's ``splice`` does; returns what was removed (I2, I10)."""
+        return self._splice(target, whole(start, "start"), whole(delete_count, "delete_count"), tuple(inserted))
+
+    def clear(self) -> None:
+        """Drop everything pending, next-step first (I7)."""
+        self._driver.check_thread()
+        self._driver.feed(i.ClearInbox())
+
+    def _pending(self, message_id: str) -> bool:
+        self._driver.check_thread()
+        return self._driver.kernel.inbox.locate(message_id) is not None
+
+    def _splice(
+        self, target: Target, start: int, count: int, inserted: tuple[UserMessage | str, ...]
+    ) -> tuple[UserMessage, ...]:
+        driver = self._driver
+        driver.check_thread()
+        messages = tuple([checked(message) for message in inserted])
+        pending = driver.kernel.inbox.list_of(target)
+        at, some = normalize(len(pending), start, count)
+        removed = tuple([entry.message for entry in pending[at : at + some]])
+        driver.feed(i.Splice(target, start, count, messages))
+        return removed
+
+    def __repr__(self) -> str:
+        return f"<Inbox next-turn={len(self.next_turn)} next-step={len(self.next_step)}>"
+
+
+def checked(given: UserMessage | str) -> UserMessage:
+    """Check a message, or make one of text (D3)."""
+    return message(given) if isinstance(given, str) else check_user_message(given)
+
+
+class Agent:
+    """A live agent: one driver over one session.
+
+    Every method but those that are awaited acts in the call itself. Use it from its host's thread (D2). Only the
+    handle that created it can dispose it (O3).
+    """
+
+    __slots__ = ("__weakref__", "_driver", "_inbox", "options", "parent", "scope", "session", "system_prompt")
+
+    def __init__(self, session: Session, options: AgentOptions, scope: Scope, parent: Agent | None = None) -> None:
+        self.session = session
+        self.options = options
+        self.scope = scope
+        self.parent = parent
+        self.system_prompt = ""
+        self._inbox: Inbox | None = None
+        self._driver: Driver
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> SessionId:
+        """The agent's id, which is its session's."""
+        return self.session.id
+
+    @property
+    def inbox(self) -> Inbox:
+        """The pending messages."""
+        if self._inbox is None:
+            self._inbox = Inbox(self._driver)
+        return self._inbox
+
+    @property
+    def status(self) -> Status:
+        """``running`` while a turn is under way, else ``idle`` (L5)."""
+        return "running" if self._driver.kernel.running else "idle"
+
+    @property
+    def state(self) -> State:
+        """Where in the lifecycle the agent is (contract §2)."""
+        return self._driver.kernel.state
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """The tools of this agent; registering here makes them its own (K10)."""
+        return ToolRegistry(self.scope)
+
+    @property
+    def accepts_next_step(self) -> bool:
+        """Whether a next-step delivery would enter the current turn (D8)."""
+        return self._driver.kernel.accepts_next_step
+
+    @property
+    def parked(self) -> tuple[UserMessage, ...]:
+        """Waking input that was left behind and waits for the next wake (L3)."""
+        kernel = self._driver.kernel
+        return kernel.inbox.waking() if kernel.truly_idle else ()
+
+    @property
+    def converging(self) -> Converging | None:
+        """What a cancellation is still waiting for, ``None`` when there is none (C10)."""
+        return self._driver.converging()
+
+    # --- delivery -----------------------------------------------------------------------------------------------------
+
+    def send(self, message: UserMessage | str, target: Target, wakeup: bool) -> Receipt:
+        """Deliver a message (D1).
+
+        Args:
+            message: what to deliver; text becomes a message under a fresh id.
+            target: ``next-turn`` or ``next-step``.
+            wakeup: whether it may start the driver, and in next-step whether it forces a step.
+
+        Raises:
+            InvalidMessage: it cannot be accepted (D3).
+            DuplicateMessage: its id is taken (I1).
+            AgentDisposed: the agent accepts nothing any more (L9).
+            MisuseError: a wrong target, or a foreign thread (D2).
+        """
+        driver = self._driver
+        driver.check_thread()
+        delivered = checked(message)
+        if target != NEXT_TURN and target != NEXT_STEP:  # pyright: ignore[reportUnnecessaryComparison]
+            raise MisuseError(f"target must be 'next-turn' or 'next-step', not {target!r} (D1)")
+        receipt = Receipt(delivered.id)
+        receipts = driver.receipts
+        known = receipts.get(delivered.id)
+        receipts[delivered.id] = receipt
+        try:
+            driver.feed(i.Deliver(delivered, target, bool(wakeup), driver.own))
+        except Exception:
+            if known is not None:
+                receipts[delivered.id] = known
+            else:
+                receipts.pop(delivered.id, None)
+            raise
+        return receipt
+
+    def followup(self, message: UserMessage | str) -> Receipt:
+        """Queue a message for a turn of its own, and wake (D1)."""
+        return self.send(message, NEXT_TURN, True)
+
+    def steer(self, message: UserMessage | str) -> Receipt:
+        """Hand a message to the nearest step: it forces one, and wakes an idle agent (D1, D6)."""
+        return self.send(message, NEXT_STEP, True)
+
+    def inject(self, message: UserMessage | str) -> Receipt:
+        """Hand over context that rides along with the next step or turn, and forces neither (D1, D7)."""
+        return self.send(message, NEXT_STEP, False)
+
+    def update_inbox(
+        self,
+        message_id: str,
+        action: Literal["edit", "remove", "steer"],
+        content: str | tuple[Block, ...] | None = None,
+    ) -> Literal["applied", "not-found", "steer-unavailable"]:
+        """Edit, remove or steer a next-turn entry (I9).
+
+        ``edit`` keeps id and place and needs ``content``; ``steer`` moves the entry to next-step while that would
+        enter the current turn.
+        """
+        driver = self._driver
+        driver.check_thread()
+        place = driver.kernel.inbox.locate(message_id)
+        if place is None or place[0] != NEXT_TURN:
+            return "not-found"
+        if action == "remove":
+            driver.feed(i.RemoveMessage(message_id))
+        elif action == "edit":
+            if content is None:
+                raise MisuseError("an edit needs the new content (I9)")
+            blocks = (Text(content),) if isinstance(content, str) else tuple(content)
+            old = driver.kernel.inbox.list_of(place[0])[place[1]].message
+            check_user_message(UserMessage(old.id, blocks, old.source))
+            driver.feed(i.EditMessage(message_id, blocks))
+        elif action == "steer":
+            if not self.accepts_next_step:
+                return "steer-unavailable"
+            driver.feed(i.SteerMessage(message_id))
+        else:
+            raise MisuseError(f"action must be 'edit', 'remove' or 'steer', not {action!r} (I9)")
+        return "applied"
+
+    # --- control ------------------------------------------------------------------------------------------------------
+
+    def cancel(self, cause: Cause | Literal["user", "parent"] = BY_USER, *, keep_inbox: bool = False) -> None:
+        """Stop the current turn or maintenance task, and drop what is pending unless ``keep_inbox`` (C1–C3).
+
+        Raises:
+            MisuseError: a cause that is none, or is reserved to dispose.
+        """
+        self._driver.check_thread()
+        given = _CAUSES.get(cause, cause) if isinstance(cause, str) else cause
+        if isinstance(given, ByDisposal) or not isinstance(given, Cause):
+            raise MisuseError(f"cancel takes ByUser(), ByParent() or ByHook(reason), not {cause!r} (C1)")
+        if isinstance(given, ByHook) and not isinstance(given.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MisuseError("ByHook needs its reason as text (C1)")
+        self._driver.feed(i.Cancel(given, bool(keep_inbox)))
+
+    async def when_idle(self) -> EndReason | None:
+        """Wait until nothing is active and nothing is about to start (L6).
+
+        Returns:
+            The reason of the last turn that ended meanwhile, ``None`` if none did.
+
+        Raises:
+            MisuseError: awaited by the agent's own tool or hook, which would never return.
+        """
+        self._driver.check_thread()
+        return await self._driver.when_quiet()
+
+    def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
+        """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).
+
+        Raises:
+            AgentBusy: the agent is not truly idle.
+            AgentDisposed: it is in disposal or disposed.
+        """
+        driver = self._driver
+        driver.check_thread()
+        running = MaintenanceTask(task)
+        before, driver.maintenance = driver.maintenance, running
+        try:
+            driver.feed(i.BeginMaintenance())
+        except Exception:
+            driver.maintenance = before
+            raise
+        return running
+
+    def reserve_turn_admission(self) -> Callable[[], None] | None:
+        """Hold back the next claim while idle; returns the idempotent release, ``None`` when not possible (D8)."""
+        driver = self._driver
+        driver.check_thread()
+        try:
+            driver.feed(i.Reserve())
+        except AgentBusy:
+            return None
+        released = False
+
+        def release() -> None:
+            nonlocal released
+            driver.check_thread()
+            if not released:
+                released = True
+                if driver.kernel.reserved:
+                    driver.feed(i.Unreserve())
+
+        return release
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.id} {self.state.value}>"
+
+
+def attach(agent: Agent, driver: Any) -> None:
+    """Give an agent its driver; the factory does it, once."""
+    agent._driver = driver  # pyright: ignore[reportPrivateUsage]
+
+
+def driver_of(agent: Agent) -> Driver:
+    """The driver behind a handle; for treadle's own parts."""
+    return agent._driver  # pyright: ignore[reportPrivateUsage]

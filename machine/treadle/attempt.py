@@ -1,0 +1,276 @@
+"""One provider attempt: streaming, assembling, and what is left of it when it ends early (Q5, Q9, C5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from . import inputs as i
+from .hooks import waterfall
+from .ids import new_id
+from .models.adapter import ModelRequest
+from .models.assembly import MAX_CALLS, Recorder, is_blank
+from .models.failures import Code, Failure, ModelFailure, failure_of
+from .models.messages import AssistantMessage, Block, ToolCall
+from .models.runtime import PreparedCall
+from .models.stream import Chunk, Finish, Finished
+from .points import ASSISTANT_STREAM, LLM_STREAM, FrameChunk, FrameEnd, FrameStart, StreamProposal
+from .session.events import AssistantAttempt, AssistantMessageAdded
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .effects import Request
+    from .request import RequestState
+
+YIELD_EVERY = 0.02
+"""Seconds of streaming without a pause after which other tasks get their turn."""
+
+_BLOCKED = {"content-filter", "refusal"}
+
+
+async def run_attempt(
+    driver: Driver, state: RequestState, call: PreparedCall, operation: Request
+) -> i.Answered | i.AttemptFailed | i.Interrupted:
+    """Make one attempt and have its stream recorded.
+
+    An attempt that a cancel cuts off is recorded as of the moment of the cancel; what a shielded adapter delivers
+    later is dropped (C5, N4).
+    """
+    state.revision += 1
+    run = Attempt(driver, state, call, operation)
+    driver.recorder = run.recorder
+    run.framed = bool(driver.agent.scope.listeners(ASSISTANT_STREAM))
+    error: BaseException | None = None
+    try:
+        if run.framed:
+            driver.frame(FrameStart(run.id, state.revision, operation.turn, operation.step))
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await run.play()
+    except BaseException as raised:
+        error = raised
+    finally:
+        driver.recorder = None
+    if driver.kernel.cause is not None:
+        return run.cut_off(error)
+    if error is not None and not isinstance(error, Exception):
+        run.settle_attempt(None)
+        raise error
+    return run.completed(error)
+
+
+class Attempt:
+    """The parts of one attempt."""
+
+    __slots__ = ("call", "driver", "framed", "id", "operation", "recorder", "started", "state")
+
+    def __init__(self, driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> None:
+        self.driver = driver
+        self.state = state
+        self.call = call
+        self.operation = operation
+        self.id = new_id()
+        self.recorder = Recorder()
+        self.framed = False
+        self.started = False
+
+    # --- streaming ----------------------------------------------------------------------------------------------------
+
+    async def play(self) -> None:
+        """Stream until the finish, into the recorder."""
+        stream = await self._open()
+        self.started = True
+        try:
+            if self.framed:
+                await self._pump_framed(stream)
+            else:
+                await self._pump(stream)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _open(self) -> AsyncIterator[Chunk]:
+        driver, operation = self.driver, self.operation
+        session = driver.session
+        request = ModelRequest(
+            self.call.config, session.history(), self.state.tools, self.id, session.header.id, driver.signal
+        )
+        driver.host.check_request(driver, request)
+        listeners = driver.agent.scope.listeners(LLM_STREAM)
+        if not listeners:
+            return self.call.adapter.stream(request)
+
+        async def default() -> AsyncIterator[Chunk]:
+            return self.call.adapter.stream(request)
+
+        payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
+        stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
+        return stream
+
+    async def _pump(self, stream: AsyncIterator[Chunk]) -> None:
+        """The hot loop: deltas of the open run cost two appends."""
+        recorder, clock = self.recorder, time.time
+        paused = clock()
+        delta, index, add_text, add_time = recorder.delta, recorder.index, recorder.texts.append, recorder.times.append
+        async for chunk in stream:
+            now = clock()
+            if type(chunk) is delta and chunk.index == index:  # type: ignore[union-attr]
+                add_text(chunk.text)  # type: ignore[union-attr]
+                add_time(now)
+            else:
+                recorder.add(chunk, now)
+                if type(chunk) is Finished:
+                    return
+                delta, index = recorder.delta, recorder.index
+                add_text, add_time = recorder.texts.append, recorder.times.append
+            if not 0.0 <= now - paused < YIELD_EVERY:
+                recorder.check_size()
+                await trio.lowlevel.checkpoint()
+                paused = clock()
+
+    async def _pump_framed(self, stream: AsyncIterator[Chunk]) -> None:
+        recorder, revision, index = self.recorder, self.state.revision, 0
+        paused = time.time()
+        async for chunk in stream:
+            now = time.time()
+            recorder.add(chunk, now)
+            if not recorder.frozen:
+                self.driver.frame(FrameChunk(self.id, revision, index, int(now * 1000), chunk))
+                index += 1
+            if type(chunk) is Finished:
+                return
+            if not 0.0 <= now - paused < YIELD_EVERY:
+                recorder.check_size()
+                await trio.lowlevel.checkpoint()
+                paused = time.time()
+
+    # --- how it ended -------------------------------------------------------------------------------------------------
+
+    def completed(self, error: BaseException | None) -> i.Answered | i.AttemptFailed:
+        """The stream ended by itself, or the attempt failed (Q5)."""
+        failure = failure_of(error) if error is not None else self._failure()
+        if failure is None:
+            try:
+                return self._answered()
+            except ModelFailure as refused:
+                failure, error = refused.failure, refused
+        self.settle_attempt(failure)
+        return i.AttemptFailed(failure, error)
+
+    def _failure(self) -> Failure | None:
+        finish = self.recorder.finish
+        if finish is None:
+            return Failure(
+                "the model's stream ended without a finish: the answer is truncated", Code.STREAM_CLOSED.value
+            )
+        if finish.kind == "error" or finish.kind == "aborted":
+            code = Code.ABORTED if finish.kind == "aborted" else Code.UNKNOWN
+            return finish.failure or Failure(finish.detail or f"the model finished with {finish.kind}", code.value)
+        if finish.kind in _BLOCKED:
+            detail = f": {finish.detail}" if finish.detail else ""
+            return Failure(f"the provider withheld the answer ({finish.kind}{detail})", Code.CONTENT_FILTER.value)
+        return None
+
+    def _answered(self) -> i.Answered:
+        recorder = self.recorder
+        finish = recorder.finish
+        assert finish is not None
+        truncated = finish.kind == "max-tokens"
+        content = self._identified(recorder.blocks(calls=not truncated))
+        if not content and not truncated:
+            raise ModelFailure(Failure("the model answered with nothing", Code.EMPTY_RESPONSE.value))
+        fact = AssistantMessageAdded(
+            AssistantMessage(content, self.call.adapter.name, recorder.finish_replay),
+            self.id,
+            finish,
+            recorder.usage,
+            False,
+            recorder.stream(),
+        )
+        calls = tuple([block for block in content if type(block) is ToolCall])
+        self._end_frame(fact)
+        return i.Answered(fact, calls, truncated)
+
+    def _identified(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Give missing or repeated call ids a unique one before anything is stored (K3)."""
+        taken = self.driver.session.call_ids
+        seen: set[str] = set()
+        out: list[Block] = []
+        for block in content:
+            if type(block) is ToolCall:
+                if not block.call_id or block.call_id in seen or block.call_id in taken or len(block.call_id) > 256:
+                    block = msgspec.structs.replace(block, call_id=f"call_{new_id()}")
+                seen.add(block.call_id)
+                if len(seen) > MAX_CALLS:
+                    raise ModelFailure(Failure(f"more than {MAX_CALLS} tool calls", Code.MALFORMED_RESPONSE.value))
+            out.append(block)
+        return tuple(out)
+
+    def cut_off(self, error: BaseException | None) -> i.Answered | i.AttemptFailed | i.Interrupted:
+        """A cancel arrived during the attempt: it counts as of that moment (C5)."""
+        recorder = self.recorder
+        recorder.thaw_into_past()
+        if recorder.finish is not None and self._failure() is None:
+            try:
+                return self._answered()
+            except ModelFailure:
+                pass
+        if self.started:
+            self._settle_cut()
+        elif self.framed:
+            self.driver.frame(FrameEnd(self.id, self.state.revision, 0, None))
+        real = _unexpected(error)
+        if real is not None:
+            raise real
+        return i.Interrupted()
+
+    def _settle_cut(self) -> None:
+        recorder = self.recorder
+        content = recorder.blocks(calls=False)
+        if recorder.finish is None and content and not is_blank(content):
+            fact = AssistantMessageAdded(
+                AssistantMessage(content, self.call.adapter.name),
+                self.id,
+                None,
+                recorder.usage,
+                True,
+                recorder.stream(),
+            )
+            self._record(fact)
+        else:
+            self.settle_attempt(None)
+
+    def settle_attempt(self, failure: Failure | None) -> None:
+        """Record an attempt that gave no message (Q9)."""
+        recorder = self.recorder
+        finish = recorder.finish
+        if failure is not None and (finish is None or finish.failure is None):
+            finish = Finish("error" if finish is None else finish.kind, failure, finish.detail if finish else None)
+        self._record(
+            AssistantAttempt(self.id, finish, recorder.usage, failure is None and finish is None, recorder.stream())
+        )
+
+    def _record(self, fact: AssistantAttempt | AssistantMessageAdded) -> None:
+        self._end_frame(fact)
+        self.driver.feed(i.AttemptRecorded(fact))
+
+    def _end_frame(self, fact: Any) -> None:
+        """Queue the end frame so that it follows the event that commits the stream."""
+        if not self.framed:
+            return
+        driver = self.driver
+        tag = "assistant/message" if isinstance(fact, AssistantMessageAdded) else "assistant/attempt"
+        frame = FrameEnd(self.id, self.state.revision, self.recorder.chunks, (tag, len(driver.session)))
+        driver.after_commit(lambda: driver.frame(frame))
+
+
+def _unexpected(error: BaseException | None) -> BaseException | None:
+    """What an attempt that was being cancelled raised besides cancellation and the failures that follow from it."""
+    from .driver import without_cancelled
+
+    real = without_cancelled(error) if error is not None else None
+    return None if isinstance(real, ModelFailure) else real

@@ -1,0 +1,432 @@
+"""The shell around the kernel: performs effects, publishes after the commit, runs one operation at a time (§9 H4, L7)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_never
+
+import trio
+
+from . import effects as fx
+from . import inputs as i
+from .admission import run_admission
+from .agent import Converging
+from .errors import InvalidTrigger, MisuseError
+from .hooks import emit
+from .initiator import CURRENT, Initiator
+from .kernel import Kernel
+from .models.failures import failure_of
+from .notices import announce
+from .points import AGENT_ERROR, ASSISTANT_STREAM, SESSION_EVENT, AgentError, AssistantStream, SessionEventAdded
+from .receipts import Receipt
+from .request import RequestState, run_recovery, run_request
+from .schedule import STARTED
+from .scheduler import run_tools
+from .session.events import TurnEnd, TurnStart
+from .signal import Signal
+from .stopping import run_stopping
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .host import Host
+    from .maintenance import MaintenanceTask
+    from .models.assembly import Recorder
+    from .points import StreamFrame
+    from .scope import Listener
+    from .session.log import Session
+
+LOGGER = logging.getLogger("treadle")
+
+_PROCEED = i.Proceeded()
+_REPLAY = i.Replayed()
+
+
+class Driver:
+    """Drives one agent. Nothing but this class feeds the kernel, and nothing but it writes the agent's log.
+
+    An idle driver has no task. A commit appends everything first; then listeners run, in log order, from one queue:
+    whatever a listener causes is committed at once and told after what is already due (H4).
+    """
+
+    __slots__ = (
+        "_after",
+        "_draining",
+        "_driving",
+        "_due",
+        "_ended",
+        "_initiator",
+        "_next",
+        "_op_scope",
+        "_signal",
+        "_thread",
+        "_waiting",
+        "agent",
+        "creator",
+        "finished",
+        "host",
+        "kernel",
+        "maintenance",
+        "receipts",
+        "recorder",
+        "requests",
+        "session",
+        "since",
+        "task",
+    )
+
+    def __init__(self, agent: Agent, host: Host, session: Session, kernel: Kernel) -> None:
+        self.agent = agent
+        self.host = host
+        self.session = session
+        self.kernel = kernel
+        self.receipts: dict[str, Receipt] = {}
+        self.requests: RequestState | None = None
+        self.recorder: Recorder | None = None
+        self.maintenance: MaintenanceTask | None = None
+        self.task: trio.lowlevel.Task | None = None
+        self.creator: trio.lowlevel.Task | None = None
+        self.finished: Callable[[], None] | None = None
+        self.since: float | None = None
+        self._due: deque[Any] | None = None
+        self._after: Callable[[], None] | None = None
+        self._draining = False
+        self._driving = False
+        self._next: fx.Operation | None = None
+        self._op_scope: trio.CancelScope | None = None
+        self._signal: Signal | None = None
+        self._initiator: Initiator | None = None
+        self._waiting: trio.lowlevel.ParkingLot | None = None
+        self._ended = 0
+        self._thread = host.thread_id
+
+    # --- feeding the kernel -------------------------------------------------------------------------------------------
+
+    def check_thread(self) -> None:
+        """Raise when called from a foreign thread (D2)."""
+        if threading.get_ident() != self._thread:
+            raise MisuseError(
+                "agents are used from their host's thread (D2); from another one go through host.from_thread"
+            )
+
+    def feed(self, given: i.Input) -> None:
+        """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
+        self._perform(self.kernel.receive(given))
+        if not self._draining:
+            self._drain()
+
+    def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
+        scope = self.agent.scope
+        watched = scope.listeners(SESSION_EVENT)
+        due = self._due
+        if due is None:
+            due = self._due = deque()
+        for effect in effects:
+            kind = type(effect)
+            if kind is fx.Record:
+                entry = self.session.commit(effect.data, effect.replaces)  # type: ignore[union-attr]
+                data = entry.data
+                if type(data) is TurnStart:
+                    self._signal = None
+                elif type(data) is TurnEnd:
+                    self._turn_ended()
+                if watched:
+                    due.append(entry)
+            elif kind is fx.Publish:
+                due.append(effect)
+            else:
+                self._control(effect, due)
+        if self._after is not None:
+            due.append(self._after)
+            self._after = None
+
+    def _control(self, effect: fx.Effect, due: deque[Any]) -> None:
+        match effect:
+            case fx.Begin():
+                self._begin(effect.operation)
+            case fx.Settle():
+                receipt = self.receipts.pop(effect.message_id, None)
+                if receipt is not None:
+                    receipt._settle(effect.fate)  # pyright: ignore[reportPrivateUsage]
+            case fx.Proceed():
+                due.append(_PROCEED)
+            case fx.Reread():
+                due.append(_REPLAY)
+            case fx.Abort():
+                self._abort(effect)
+            case fx.Finish():
+                if self.finished is not None:
+                    self.finished()
+            case fx.Record() | fx.Publish():
+                raise AssertionError("performed by the caller")
+            case _:
+                assert_never(effect)
+
+    def _abort(self, effect: fx.Abort) -> None:
+        self.since = trio.current_time()
+        self.signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
+        if self.recorder is not None:
+            self.recorder.freeze()
+        if self._op_scope is not None:
+            self._op_scope.cancel()
+        self.host.watch_convergence(self)
+
+    def _turn_ended(self) -> None:
+        self._ended += 1
+        self._initiator = None
+        self.host.turn_ended(self)
+
+    @property
+    def request_state(self) -> RequestState:
+        """What is remembered between requests; made when first needed."""
+        if self.requests is None:
+            self.requests = RequestState()
+        return self.requests
+
+    def after_commit(self, tell: Callable[[], None]) -> None:
+        """Tell something right after the notifications of the next commit."""
+        self._after = tell
+
+    # --- publishing ---------------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        due = self._due
+        if not due:
+            return self._wake_waiters()
+        self._draining = True
+        leaving: BaseException | None = None
+        try:
+            while due:
+                item = due.popleft()
+                try:
+                    self._publish(item)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    leaving = leaving or error
+        finally:
+            self._draining = False
+        self._wake_waiters()
+        if leaving is not None:
+            raise leaving
+
+    def _publish(self, item: Any) -> None:
+        kind = type(item)
+        if kind is fx.Publish:
+            announce(self, item.notice)
+        elif kind is i.Proceeded or kind is i.Replayed:
+            self._perform(self.kernel.receive(item))
+        elif callable(item):
+            item()
+        else:
+            listeners = self.agent.scope.listeners(SESSION_EVENT)
+            if listeners:
+                emit(listeners, SessionEventAdded(self.agent, self.session, item), self.report_listener)
+
+    def publish_later(self, tell: Callable[[], None]) -> None:
+        """Queue a notification behind those already due (H4)."""
+        if self._due is None:
+            self._due = deque()
+        self._due.append(tell)
+        if not self._draining:
+            self._drain()
+
+    def publish_event(self, entry: Any) -> None:
+        """Tell about an event that a plugin appended."""
+        if self._due is None:
+            self._due = deque()
+        self._due.append(entry)
+        if not self._draining:
+            self._drain()
+
+    def frame(self, frame: StreamFrame) -> None:
+        """Tell about a frame of the live attempt (Q9)."""
+        listeners = self.agent.scope.listeners(ASSISTANT_STREAM)
+        if not listeners:
+            return
+        if self._draining or self._due:
+            self.publish_later(lambda: emit(listeners, AssistantStream(self.agent, frame), self.report_listener))
+            return
+        self._draining = True
+        try:
+            emit(listeners, AssistantStream(self.agent, frame), self.report_listener)
+        finally:
+            self._draining = False
+            self._drain()
+
+    def report_listener(self, listener: Listener, error: BaseException) -> None:
+        """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
+        name = getattr(listener.function, "__qualname__", repr(listener.function))
+        self.report(error, f"listener {name}")
+
+    def report(self, error: BaseException, who: str) -> None:
+        """Publish a failure that ends nothing as ``agent/error`` (N8); a failing error listener is only logged."""
+        LOGGER.warning("%s of agent %s failed", who, self.agent.id, exc_info=error)
+        kernel = self.kernel
+        payload = AgentError(self.agent, kernel.turn, kernel.step, error, failure_of(error))
+        listeners = self.agent.scope.listeners(AGENT_ERROR)
+        if listeners:
+            emit(
+                listeners, payload, lambda listener, again: LOGGER.error("agent/error listener failed", exc_info=again)
+            )
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    @property
+    def signal(self) -> Signal:
+        """The signal of the running activity (H9)."""
+        if self._signal is None:
+            self._signal = Signal()
+        return self._signal
+
+    @property
+    def own(self) -> bool:
+        """Whether the caller is the running activity's own hook or tool (D4, O7), and no listener of a notification."""
+        current = CURRENT.get()
+        return current is not None and current is self._initiator and not self._draining
+
+    def _attribute(self) -> None:
+        if self._initiator is None:
+            self._initiator = Initiator(self.agent, object())
+            CURRENT.set(self._initiator)
+
+    def _begin(self, operation: fx.Operation) -> None:
+        if self._next is not None:
+            raise InvalidTrigger(f"{self._next} was never run (L7)")
+        self._next = operation
+        if isinstance(operation, fx.Maintain):
+            self._signal = None
+        if not self._driving:
+            self._driving = True
+            self.host.spawn(self._drive)
+
+    async def _drive(self) -> None:
+        """Run operations until none is owed. This is the one task of an active agent."""
+        self.task = trio.lowlevel.current_task()
+        leaving: BaseException | None = None
+        try:
+            while (operation := self._next) is not None:
+                self._next = None
+                self._attribute()
+                outcome, interrupt = await self._run(operation)
+                leaving = leaving or interrupt
+                self.feed(outcome)
+                if self.since is not None and self.kernel.cause is None:
+                    self.since = None
+                    self.host.converged(self)
+        finally:
+            self._driving = False
+            self.task = None
+            self._initiator = None
+        self._wake_waiters()
+        if leaving is not None:
+            raise leaving
+
+    async def _run(self, operation: fx.Operation) -> tuple[i.Outcome, BaseException | None]:
+        """Run one operation to its one outcome; nothing that it raises goes further (L8)."""
+        leaving: BaseException | None = None
+        outcome: i.Outcome | None = None
+        with trio.CancelScope() as scope:
+            self._op_scope = scope
+            if self.kernel.cause is not None:
+                scope.cancel()
+            try:
+                outcome = await self._operate(operation)
+            except BaseException as error:
+                if not scope.cancel_called and trio.current_effective_deadline() == -math.inf:
+                    self.feed(i.Dispose(keep_inbox=True))
+                outcome = self._outcome_of(error)
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    leaving = error
+        self._op_scope = None
+        return outcome or i.Interrupted(), leaving
+
+    async def _operate(self, operation: fx.Operation) -> i.Outcome:
+        match operation:
+            case fx.Admit():
+                return await run_admission(self, operation)
+            case fx.Request():
+                return await run_request(self, operation)
+            case fx.RunTools():
+                return await run_tools(self, operation)
+            case fx.Stop():
+                return await run_stopping(self, operation)
+            case fx.Recover():
+                return await run_recovery(self, operation)
+            case fx.Maintain():
+                assert self.maintenance is not None
+                return await self.maintenance.run(self)
+            case _:
+                assert_never(operation)
+
+    def _outcome_of(self, error: BaseException) -> i.Outcome:
+        real = without_cancelled(error) if self.kernel.cause is not None else error
+        if real is None:
+            return i.Interrupted()
+        return i.Failed(failure_of(real), real)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is active, due, or about to start (L6)."""
+        return self.kernel.quiet and not self._due and not self._draining
+
+    async def when_quiet(self) -> Any:
+        """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
+        self.forbid_self_wait("when_idle()")
+        ended = self._ended
+        await trio.lowlevel.checkpoint()
+        while not self.quiet:
+            if self._waiting is None:
+                self._waiting = trio.lowlevel.ParkingLot()
+            await self._waiting.park()
+        await self.host.turn_flushed(self)
+        return self.kernel.last_reason if self._ended != ended else None
+
+    def forbid_self_wait(self, what: str) -> None:
+        """Raise when the running task is awaited by the agent's own operation: waiting there is a deadlock (L6)."""
+        if self.task is None and self.creator is None:
+            return
+        task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        while task is not None:
+            if task is self.task or task is self.creator:
+                raise MisuseError(
+                    f"{what} of agent {self.agent.id!r} awaited by the agent's own tool or hook would never return (L6)"
+                )
+            parent = task.parent_nursery
+            task = parent.parent_task if parent is not None else None
+
+    def converging(self) -> Converging | None:
+        """What a cancellation is waiting for (C10)."""
+        kernel = self.kernel
+        if kernel.cause is None or self.since is None or kernel.owed is None:
+            return None
+        return Converging(_waits_for(kernel), self.since, trio.current_time() - self.since)
+
+    def warn_at(self) -> float:
+        """When a convergence under way is worth a warning, on trio's clock."""
+        return (self.since or 0.0) + self.agent.options.convergence_warning
+
+    def _wake_waiters(self) -> None:
+        if self._waiting is not None and self.quiet:
+            self._waiting.unpark_all()
+
+
+def _waits_for(kernel: Kernel) -> str:
+    schedule = kernel.schedule
+    if schedule is not None:
+        running = [call.name for call, status in zip(schedule.calls, schedule.status, strict=True) if status == STARTED]
+        if running:
+            return f"tools: {', '.join(running)}"
+    return type(kernel.owed).__name__.lower() if kernel.owed is not fx.PROCEED else "its listeners"
+
+
+def without_cancelled(error: BaseException) -> BaseException | None:
+    """What is left of an exception when cancellations are taken out of it."""
+    if isinstance(error, trio.Cancelled):
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return error

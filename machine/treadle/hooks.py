@@ -1,0 +1,140 @@
+"""Hook points and their three ways of dispatch (§9).
+
+*emit* tells every listener, contains their failures and reports them. *serial* awaits listeners in order; the first
+failure propagates. *waterfall* gives each listener ``next``: it may return without calling it, or change what it
+returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import trio
+from attrs import frozen
+
+from .errors import HookError
+from .scope import Listener, Scope
+
+P = TypeVar("P")
+R = TypeVar("R")
+Report = Callable[[BaseException], None]
+
+
+class Mode(Enum):
+    """How a hook point dispatches (H1)."""
+
+    EMIT = "emit"
+    SERIAL = "serial"
+    WATERFALL = "waterfall"
+
+
+@frozen(eq=False)
+class HookPoint(Generic[P, R]):
+    """A named place where listeners take part.
+
+    Attributes:
+        name: as on the wire, such as ``agent/pre-step``.
+        mode: how it dispatches.
+        payload: the class of what listeners are given.
+        result: what a waterfall returns; ``object`` where anything goes, ``None`` for the other modes.
+        doc: one sentence for the catalogue.
+    """
+
+    name: str
+    mode: Mode
+    payload: type[P]
+    result: Any = None
+    doc: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{self.mode.value} {self.name}>"
+
+
+def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listener, BaseException], None]) -> None:
+    """Tell every living listener, in order; none starves (H5).
+
+    Async listeners run detached in their scope's nursery. ``KeyboardInterrupt`` and ``SystemExit`` are raised after
+    the dispatch; everything else goes to ``report``.
+    """
+    leaving: BaseException | None = None
+    for listener in listeners:
+        if not listener.alive:
+            continue
+        try:
+            result = listener.function(payload)
+            if result is not None and inspect.isawaitable(result):
+                _detach(listener, result, report)
+        except (KeyboardInterrupt, SystemExit) as error:
+            leaving = leaving or error
+        except BaseException as error:
+            report(listener, error)
+    if leaving is not None:
+        raise leaving
+
+
+def _detach(listener: Listener, result: Awaitable[Any], report: Callable[[Listener, BaseException], None]) -> None:
+    async def run() -> None:
+        try:
+            await result
+        except trio.Cancelled as error:
+            if trio.current_effective_deadline() == float("-inf"):
+                raise
+            report(listener, error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            report(listener, error)
+
+    try:
+        listener.scope.spawn(run)
+    except BaseException:
+        close = getattr(result, "close", None)
+        if close is not None:
+            close()
+        raise
+
+
+async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
+    """Await every living listener in order; the first failure propagates (H1)."""
+    for listener in listeners:
+        if listener.alive:
+            result = listener.function(payload)
+            if inspect.isawaitable(result):
+                await result
+
+
+async def waterfall(
+    point: HookPoint[Any, Any], listeners: tuple[Listener, ...], payload: Any, base: Callable[[], Awaitable[Any]]
+) -> Any:
+    """Let each living listener decide, the first registered outermost; ``base`` is what the last ``next`` gives (H1).
+
+    Raises:
+        HookError: a listener returned something that the point does not take.
+    """
+
+    async def call(index: int) -> Any:
+        while index < len(listeners) and not listeners[index].alive:
+            index += 1
+        if index == len(listeners):
+            return await base()
+        listener = listeners[index]
+        result = listener.function(payload, lambda: call(index + 1))
+        if inspect.isawaitable(result):
+            result = await result
+        if point.result is not object and not isinstance(result, point.result):
+            name = getattr(listener.function, "__qualname__", repr(listener.function))
+            raise HookError(f"{name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}")
+        return result
+
+    return await call(0)
+
+
+def _expected(point: HookPoint[Any, Any]) -> str:
+    wanted = point.result if isinstance(point.result, tuple) else (point.result,)
+    return " or ".join([kind.__name__ for kind in wanted])  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+__all__ = ["HookPoint", "Mode", "Scope", "emit", "serial", "waterfall"]

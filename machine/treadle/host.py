@@ -1,0 +1,218 @@
+"""The host: the composition root that holds agents, models, tools and hooks, within one nursery."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from .errors import MisuseError
+from .hooks import HookPoint
+from .models.runtime import Models
+from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
+from .registry import Agents
+from .scope import Disposer, Scope
+from .tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .models.adapter import ModelRequest
+    from .session.store import SessionStore
+
+T = TypeVar("T")
+LOGGER = logging.getLogger("treadle")
+Approver = Callable[[ToolProposal, str], Awaitable[bool]]
+
+
+class Host:
+    """Holds everything that agents share. Use it as an async context manager.
+
+    Leaving it disposes every agent, keeping what is pending (O4), and waits for all tasks. Cancelling the task that
+    holds it does the same: agents are wound down in order, not torn apart.
+
+    Args:
+        store: where sessions are kept; in memory only without one.
+        checks: verify the invariants while running; a violation raises where it was caused.
+        approver: answers pre-execute hooks that ask (K2).
+        cwd: the working directory of sessions that name none.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: SessionStore | None = None,
+        checks: bool = False,
+        approver: Approver | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        import os
+
+        self.store = store
+        self.checks = checks
+        self.approver = approver
+        self.cwd = cwd if cwd is not None else os.getcwd()
+        self.scope = Scope("host")
+        self.models = Models()
+        self.agents = Agents(self)
+        self.thread_id = -1
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._context = contextvars.copy_context()
+        self._stop = trio.Event()
+        self._stack = AsyncExitStack()
+        self._watched: dict[Driver, None] = {}
+        self._watch_scope: trio.CancelScope | None = None
+        self._flushing: dict[Driver, int] = {}
+        self._flushed = trio.lowlevel.ParkingLot()
+
+    # --- composition --------------------------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """Tools that every agent of this host has."""
+        return ToolRegistry(self.scope)
+
+    def on(self, point: HookPoint[Any, Any], listener: Callable[..., Any]) -> Disposer:
+        """Listen at a hook point for every agent of this host (H3)."""
+        return self.scope.on(point, listener)
+
+    # --- the life of the host -----------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Host:
+        if self.thread_id != -1:
+            raise MisuseError("a host is entered once; make a new one")
+        self.thread_id = threading.get_ident()
+        self._token = trio.lowlevel.current_trio_token()
+        self._context = contextvars.copy_context()
+        outer = await self._stack.enter_async_context(trio.open_nursery())
+        self._nursery = await outer.start(self._serve)
+        self.scope.attach(self._nursery, self._context)
+        return self
+
+    async def _serve(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+        """Hold the nursery of the agents' tasks, shielded, so that cancelling the host winds agents down in order."""
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.shield = True
+            task_status.started(nursery)
+            await self._stop.wait()
+            nursery.cancel_scope.shield = False
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        with trio.CancelScope(shield=True):
+            await self.agents.close()
+            await self.scope.close(self.report)
+        self._stop.set()
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def spawn(self, run: Callable[[], Awaitable[Any]], name: str | None = None) -> None:
+        """Start a task of the host's own, in the host's context (O7).
+
+        Raises:
+            MisuseError: the host is not running.
+        """
+        if self._nursery is None:
+            raise MisuseError("the host is not running; use it as 'async with Host() as host'")
+        self._context.run(self._start_soon, run, name)
+
+    def _start_soon(self, run: Callable[[], Awaitable[Any]], name: str | None) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(run, name=name)
+
+    def from_thread(self, function: Callable[..., T], *args: Any) -> T:
+        """Call ``function`` in the host's thread, from another one; returns its result (D2)."""
+        return trio.from_thread.run_sync(function, *args, trio_token=self._token)
+
+    def await_from_thread(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run an async function in the host's loop, from another thread; returns its result (D2)."""
+        return trio.from_thread.run(function, *args, trio_token=self._token)
+
+    def report(self, error: BaseException) -> None:
+        """A clean-up of the host itself failed."""
+        LOGGER.error("a clean-up of the host failed", exc_info=error)
+
+    # --- convergence that takes long (C10) ----------------------------------------------------------------------------
+
+    def watch_convergence(self, driver: Driver) -> None:
+        """Log a warning should the cancellation take longer than the agent's option says."""
+        self._watched[driver] = None
+        if self._watch_scope is None:
+            self._watch_scope = trio.CancelScope()
+            self.spawn(self._watch)
+
+    def converged(self, driver: Driver) -> None:
+        """The cancellation has converged."""
+        self._watched.pop(driver, None)
+        if not self._watched and self._watch_scope is not None:
+            self._watch_scope.cancel()
+            self._watch_scope = None
+
+    async def _watch(self) -> None:
+        scope = self._watch_scope
+        if scope is None:
+            return
+        with scope:
+            while self._watched:
+                due = min([driver.warn_at() for driver in self._watched])
+                await trio.sleep_until(due)
+                for driver in list(self._watched):
+                    if driver.warn_at() <= trio.current_time():
+                        del self._watched[driver]
+                        waiting = driver.converging()
+                        LOGGER.warning(
+                            "agent %s has been cancelled for %.1f s and still waits for %s (C10)",
+                            driver.agent.id,
+                            waiting.seconds if waiting is not None else 0.0,
+                            waiting.what if waiting is not None else "nothing",
+                        )
+        if self._watch_scope is scope:
+            self._watch_scope = None
+
+    # --- durability at the end of turns (P8) --------------------------------------------------------------------------
+
+    def turn_ended(self, driver: Driver) -> None:
+        """Run ``session/flush`` beside whatever follows; ``when_idle`` and dispose wait for it."""
+        if not driver.agent.scope.listeners(SESSION_FLUSH):
+            return
+        self._flushing[driver] = self._flushing.get(driver, 0) + 1
+
+        async def flush() -> None:
+            try:
+                for listener in driver.agent.scope.listeners(SESSION_FLUSH):
+                    try:
+                        result = listener.function(SessionFlushing(driver.agent, driver.session))
+                        if result is not None:
+                            await result
+                    except Exception as error:
+                        driver.report_listener(listener, error)
+            finally:
+                self._flushing[driver] -= 1
+                if not self._flushing[driver]:
+                    del self._flushing[driver]
+                    self._flushed.unpark_all()
+
+        self.spawn(flush)
+
+    async def turn_flushed(self, driver: Driver) -> None:
+        """Wait until no flush of that agent is under way."""
+        while driver in self._flushing:
+            await self._flushed.park()
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def check_request(self, driver: Driver, request: ModelRequest) -> None:
+        """With checks on, rebuild the request from the log and compare (Q1, N1)."""
+        if self.checks:
+            from .checks import check_request
+
+            check_request(driver.session, request)
+
+    def __repr__(self) -> str:
+        return f"<Host with {len(self.agents)} agents>"

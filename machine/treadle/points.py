@@ -1,0 +1,465 @@
+"""The catalogue of hook points: what listeners are given and what they may answer (H2, H8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from .effects import Status
+from .hooks import HookPoint, Mode
+from .models.adapter import ModelRequest, RetryPolicy
+from .models.failures import Failure
+from .models.messages import Block, ToolCall, UserMessage
+from .models.stream import Chunk
+from .session.events import CallConfig, Cause, Event, ToolSchema
+from .signal import Signal
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .session.log import Session
+
+StartSource = Literal["startup", "resume", "clear", "compact"]
+"""Why a session's life began (O1)."""
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Reject:
+    """Pre-step: the step is not entered; the turn ends ``blocked`` (T2)."""
+
+
+@frozen
+class Enter:
+    """Pre-step: the step is entered with exactly these messages (T2).
+
+    ``starts_request_series`` marks the start of a new series of requests (Q12).
+    """
+
+    messages: tuple[UserMessage, ...] = field(converter=tuple)
+    starts_request_series: bool = False
+
+
+@frozen
+class Allow:
+    """Prompt-submit: the prompt goes on, with other content or with contexts that follow it (H7, H10)."""
+
+    content: tuple[Block, ...] | None = None
+    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
+
+
+@frozen
+class BlockPrompt:
+    """Prompt-submit: the prompt ends here; the turn ends ``blocked`` (H7)."""
+
+    reason: str
+
+
+@frozen
+class Retry:
+    """Request-error: make another attempt in the same step (H6)."""
+
+
+@frozen
+class AllowCall:
+    """Pre-execute: the call may go on, with other arguments if given (K2)."""
+
+    arguments: dict[str, Any] | None = None
+
+
+@frozen
+class DenyCall:
+    """Pre-execute or a guard: the call does not run; ``reason`` is what the model reads (K2)."""
+
+    reason: str
+    code: str = "DENIED"
+
+
+@frozen
+class AskCall:
+    """Pre-execute: somebody must approve the call first (K2)."""
+
+    question: str
+
+
+@frozen
+class AcceptResult:
+    """Post-execute: the result stands; contexts are handed over beside it (K2, K11)."""
+
+    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
+
+
+@frozen
+class ReplaceResult:
+    """Post-execute: other content or another value takes the place of the tool's (K2)."""
+
+    content: tuple[Block, ...] | None = None
+    value: Any = None
+    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
+
+
+@frozen
+class BlockResult:
+    """Post-execute: the result is withheld; the model reads ``reason`` as an error (K2)."""
+
+    reason: str
+    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
+
+
+# --- stream frames ----------------------------------------------------------------------------------------------------
+
+
+@frozen
+class FrameStart:
+    """An attempt begins (Q9). ``revision`` grows by one per attempt of one attached agent."""
+
+    attempt_id: str
+    revision: int
+    turn: int
+    step: int
+
+
+@frozen
+class FrameChunk:
+    """One chunk arrived; ``index`` is dense from 0, ``time`` in ms is the one the log keeps (Q9)."""
+
+    attempt_id: str
+    revision: int
+    index: int
+    time: int
+    chunk: Chunk
+
+
+@frozen
+class FrameEnd:
+    """The attempt is over (Q9).
+
+    ``committed`` is the event that holds its stream, with its seq; ``None`` when the attempt was abandoned.
+    ``index`` is the number of chunk frames.
+    """
+
+    attempt_id: str
+    revision: int
+    index: int
+    committed: tuple[str, int] | None
+
+
+StreamFrame = FrameStart | FrameChunk | FrameEnd
+
+# --- payloads ---------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class AgentStatus:
+    """Status flipped; it is the new one (L5)."""
+
+    agent: Agent
+    status: Status
+
+
+@frozen
+class InboxInserted:
+    """One message entered the inbox (I4)."""
+
+    agent: Agent
+    message: UserMessage
+
+
+@frozen
+class InboxDiscarded:
+    """One message was discarded from the inbox (I4)."""
+
+    agent: Agent
+    message: UserMessage
+
+
+@frozen
+class InboxUpdated:
+    """One pending message was edited in place, or steered (I4, I9)."""
+
+    agent: Agent
+    message: UserMessage
+
+
+@frozen
+class InboxClaimed:
+    """The open turn claimed one message (I4)."""
+
+    agent: Agent
+    message: UserMessage
+    turn: int
+
+
+@frozen
+class AgentParked:
+    """An activity ended and left waking input behind (L3)."""
+
+    agent: Agent
+    messages: tuple[UserMessage, ...]
+
+
+@frozen
+class AssistantStream:
+    """One frame of a live attempt (Q9)."""
+
+    agent: Agent
+    frame: StreamFrame
+
+
+@frozen
+class AgentError:
+    """Something failed (T9, N8): ``error`` is the exception, ``failure`` what the log says of it."""
+
+    agent: Agent
+    turn: int
+    step: int
+    error: BaseException
+    failure: Failure
+
+
+@frozen
+class CancelRequest:
+    """An activity was cancelled (C2)."""
+
+    agent: Agent
+    cause: Cause
+
+
+@frozen
+class AgentGone:
+    """The agent left the registry (O4)."""
+
+    agent: Agent
+
+
+@frozen
+class SessionStarted:
+    """The session's life began (O18)."""
+
+    agent: Agent
+    source: StartSource
+
+
+@frozen
+class SessionEventAdded:
+    """One event was appended to the log of a live session."""
+
+    agent: Agent
+    session: Session
+    event: Event
+
+
+@frozen
+class ToolSettled:
+    """A tool call has its final result (K2)."""
+
+    agent: Agent
+    call: ToolCall
+    content: tuple[Block, ...]
+    is_error: bool
+    code: str | None
+    value: Any
+
+
+@frozen
+class AgentCreation:
+    """A newly entered agent, before its queued input is released (O1)."""
+
+    agent: Agent
+    source: StartSource
+    signal: Signal | None = None
+
+
+@frozen
+class TurnIsStopping:
+    """The turn is about to close; steer to object (T4)."""
+
+    agent: Agent
+    turn: int
+    signal: Signal
+
+
+@frozen
+class SessionFlushing:
+    """A turn ended: make the log durable (P8)."""
+
+    agent: Agent
+    session: Session
+
+
+@frozen
+class PromptSubmission:
+    """A claimed next-turn entry, before pre-step (H7, H10)."""
+
+    agent: Agent
+    message: UserMessage
+    turn: int
+    signal: Signal
+
+
+@frozen
+class StepProposal:
+    """The claimed batch of a proposed step (T2)."""
+
+    agent: Agent
+    messages: tuple[UserMessage, ...]
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class RequestProposal:
+    """A request about to be prepared (Q11); messages are out of reach."""
+
+    agent: Agent
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class RequestFailure:
+    """A failed attempt (H6).
+
+    Attributes:
+        prior: failures of earlier attempts of this step, oldest first.
+        retry_policy: of the adapter that served the attempt.
+    """
+
+    agent: Agent
+    turn: int
+    step: int
+    provider: str | None
+    failure: Failure
+    prior: tuple[Failure, ...]
+    retry_policy: RetryPolicy | None
+    signal: Signal
+
+
+@frozen
+class StreamProposal:
+    """An attempt about to start; ``next()`` gives the adapter's stream (H2)."""
+
+    agent: Agent
+    request: ModelRequest
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class Prompt:
+    """An assembled prompt: the system text, the tools, and contexts to add to the batch (R1)."""
+
+    system: str = ""
+    tools: tuple[ToolSchema, ...] = ()
+    contexts: tuple[UserMessage, ...] = ()
+
+
+@frozen
+class PromptAssembly:
+    """A prompt about to be assembled (R1)."""
+
+    agent: Agent
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class ToolProposal:
+    """A call about to run (K2): ``arguments`` are parsed."""
+
+    agent: Agent
+    call: ToolCall
+    arguments: dict[str, Any]
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class ToolOutcome:
+    """A call that ran, before its result is final (K2)."""
+
+    agent: Agent
+    call: ToolCall
+    arguments: dict[str, Any]
+    content: tuple[Block, ...]
+    is_error: bool
+    code: str | None
+    value: Any
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen
+class ConfigStartFailed:
+    """A declared agent could not be started (O8)."""
+
+    session_id: str
+    error: BaseException
+
+
+@frozen
+class PresetChosen:
+    """A session committed another preset (O9)."""
+
+    session_id: str
+    preset: str
+
+
+# --- the points -------------------------------------------------------------------------------------------------------
+
+_E, _S, _W = Mode.EMIT, Mode.SERIAL, Mode.WATERFALL
+
+AGENT_STATUS = HookPoint("agent/status", _E, AgentStatus, doc="Status flipped between idle and running (L5).")
+INBOX_INSERTED = HookPoint("agent/inbox/inserted", _E, InboxInserted, doc="A message entered the inbox (I4).")
+INBOX_CLAIMED = HookPoint("agent/inbox/claimed", _E, InboxClaimed, doc="The open turn claimed a message (I4).")
+INBOX_DISCARDED = HookPoint("agent/inbox/discarded", _E, InboxDiscarded, doc="A message was discarded (I4).")
+INBOX_UPDATED = HookPoint("agent/inbox/updated", _E, InboxUpdated, doc="A message was edited or steered (I9).")
+AGENT_PARKED = HookPoint("agent/parked", _E, AgentParked, doc="An activity left waking input behind (L3).")
+ASSISTANT_STREAM = HookPoint("agent/assistant-stream", _E, AssistantStream, doc="A frame of a live attempt (Q9).")
+AGENT_ERROR = HookPoint("agent/error", _E, AgentError, doc="Something failed (T9, N8).")
+CANCEL_REQUESTED = HookPoint("agent/cancel-requested", _E, CancelRequest, doc="An activity was cancelled (C2).")
+AGENT_DISPOSED = HookPoint("agent/disposed", _E, AgentGone, doc="The agent left the registry (O4).")
+SESSION_START = HookPoint("agent/session-start", _E, SessionStarted, doc="A session's life began (O18).")
+SESSION_EVENT = HookPoint("session/event", _E, SessionEventAdded, doc="An event was appended to a live log.")
+TOOLS_RESULT = HookPoint("tools/result", _E, ToolSettled, doc="A call has its final result (K2).")
+CONFIG_START_FAILED = HookPoint(
+    "agent-loop/config-start-failed", _E, ConfigStartFailed, doc="A declared agent could not be started (O8)."
+)
+PRESET_SELECTED = HookPoint("agent-preset/selected", _E, PresetChosen, doc="A session committed another preset (O9).")
+
+AGENT_CREATED = HookPoint("agent/created", _S, AgentCreation, doc="A new agent, before its input is released (O1).")
+TURN_STOPPING = HookPoint("agent/turn-stopping", _S, TurnIsStopping, doc="The turn is about to close (T4).")
+SESSION_FLUSH = HookPoint("session/flush", _S, SessionFlushing, doc="A turn ended: make the log durable (P8).")
+
+PROMPT_SUBMIT = HookPoint(
+    "agent/prompt-submit", _W, PromptSubmission, (Allow, BlockPrompt), "Let a claimed prompt in, or block it (H7)."
+)
+PRE_STEP = HookPoint("agent/pre-step", _W, StepProposal, (Enter, Reject), "Decide about a proposed step (T2).")
+REQUEST = HookPoint("agent/request", _W, RequestProposal, CallConfig, "Replace the call's configuration (Q11).")
+REQUEST_ERROR = HookPoint(
+    "agent/request-error", _W, RequestFailure, (Retry, type(None)), "Own the recovery of a failed attempt (H6)."
+)
+LLM_STREAM = HookPoint("llm/stream", _W, StreamProposal, AsyncIterator, "Wrap or replace an attempt's stream.")
+SYSTEM_PROMPT_ASSEMBLE = HookPoint(
+    "system-prompt/assemble", _W, PromptAssembly, Prompt, "Replace the assembled prompt (R1)."
+)
+TOOLS_PRE_EXECUTE = HookPoint(
+    "tools/pre-execute", _W, ToolProposal, (AllowCall, DenyCall, AskCall), "Allow, deny or ask about a call (K2)."
+)
+TOOLS_EXECUTE = HookPoint("tools/execute", _W, ToolProposal, object, "Wrap the execution of a call (K2).")
+TOOLS_POST_EXECUTE = HookPoint(
+    "tools/post-execute", _W, ToolOutcome, (AcceptResult, ReplaceResult, BlockResult), "Accept or change a result (K2)."
+)
+
+POINTS: tuple[HookPoint[Any, Any], ...] = tuple(
+    [value for value in list(globals().values()) if isinstance(value, HookPoint)]
+)
+"""Every hook point, in the order of the catalogue."""

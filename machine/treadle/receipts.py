@@ -1,0 +1,48 @@
+"""Receipts: what becomes of a delivered message (D8)."""
+
+from __future__ import annotations
+
+import trio
+
+from .effects import Admitted, Fate, Rejected
+
+
+class Receipt:
+    """Returned by every delivery; tells the message's fate once it is known.
+
+    Attributes:
+        message_id: the message.
+    """
+
+    __slots__ = ("_event", "_fate", "message_id")
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        self._fate: Fate | None = None
+        self._event: trio.Event | None = None
+
+    @property
+    def fate(self) -> Fate | None:
+        """What became of it; ``None`` while it is pending or being admitted."""
+        return self._fate
+
+    async def outcome(self) -> Admitted | Rejected:
+        """Wait for the fate: ``Admitted(turn, step)`` or ``Rejected(reason)`` (D8)."""
+        if self._fate is None:
+            if self._event is None:
+                self._event = trio.Event()
+            await self._event.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+        assert self._fate is not None
+        return self._fate
+
+    def _settle(self, fate: Fate) -> None:
+        """The driver's side."""
+        if self._fate is None:
+            self._fate = fate
+            if self._event is not None:
+                self._event.set()
+
+    def __repr__(self) -> str:
+        return f"<Receipt {self.message_id}: {self._fate or 'pending'}>"

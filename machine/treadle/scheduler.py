@@ -1,0 +1,166 @@
+"""Running the calls of one answer: bodies overlap as the schedule allows, all else is in the model's order (§11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from . import inputs as i
+from .effects import RunTools
+from .schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
+from .tools.pipeline import Prepared, clear, finish, parse, run_body
+from .tools.registry import toolset
+from .tools.result import Result, error_result
+from .verbs import NEVER_RAN
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+_ABORTED = (
+    "This tool was stopped while it was running, because the turn was cancelled. "
+    "It may have taken effect in part; check before repeating it."
+)
+
+
+async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
+    """Run the calls of an answer until each has its result.
+
+    Returns:
+        ``ToolsSettled``, or ``Interrupted`` once everything that was started has settled (C4).
+
+    Raises:
+        Exception: a fault of the scheduler itself, after all bodies are over (K7).
+    """
+    crew = Crew(driver, operation)
+    fault: BaseException | None = None
+    try:
+        if len(operation.calls) == 1:
+            await crew.run(None)
+        else:
+            async with trio.open_nursery() as nursery:
+                try:
+                    await crew.run(nursery)
+                except Exception as error:
+                    fault = error
+    except BaseException as error:
+        fault = error
+    if driver.kernel.cause is not None:
+        await crew.converge()
+    else:
+        await crew.settle_due()
+    if fault is not None:
+        raise fault
+    return i.ToolsSettled()
+
+
+class Crew:
+    """One coordinator prepares calls and settles results in order; bodies run beside it."""
+
+    __slots__ = ("_driver", "_operation", "_prepared", "_results", "_schedule", "_tools", "_wake")
+
+    def __init__(self, driver: Driver, operation: RunTools) -> None:
+        schedule = driver.kernel.schedule
+        assert schedule is not None
+        self._driver = driver
+        self._operation = operation
+        self._schedule: Schedule = schedule
+        self._tools = toolset(driver.agent.scope)
+        self._prepared: dict[int, Prepared] = {}
+        self._results: dict[int, Result] = {}
+        self._wake: trio.Event | None = None
+
+    async def run(self, nursery: trio.Nursery | None) -> None:
+        """Go on until every call has its result."""
+        schedule = self._schedule
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not schedule.done and self._driver.kernel.cause is None:
+            if await self.settle_due():
+                continue
+            if not await self._start_next(nursery):
+                self._wake = trio.Event()
+                await self._wake.wait()
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    async def _start_next(self, nursery: trio.Nursery | None) -> bool:
+        """Prepare or start the next pending call; returns whether anything changed."""
+        schedule, driver, operation = self._schedule, self._driver, self._operation
+        index = schedule.next_start
+        if index >= len(schedule.calls):
+            return False
+        prepared = self._prepared.get(index)
+        if prepared is None:
+            prepared = self._prepared[index] = parse(schedule.calls[index], self._tools)
+        if prepared.refused is None:
+            parallel = self._is_parallel(prepared)
+            if not schedule.may_start(parallel):
+                return False
+        else:
+            parallel = False
+        if not prepared.checked:
+            await clear(driver, prepared, operation.turn, operation.step)
+            return True
+        if prepared.refused is not None:
+            self._results[index] = prepared.refused
+            driver.feed(i.CallRefused(index))
+            return True
+        driver.feed(i.CallStarted(index, parallel))
+        last = index == len(schedule.calls) - 1
+        if nursery is None or not parallel or (last and schedule.running == 1):
+            await self._body(index, prepared)
+        else:
+            nursery.start_soon(self._body, index, prepared)
+        return True
+
+    def _is_parallel(self, prepared: Prepared) -> bool:
+        """Only an explicit ``True`` is parallel; a raising classifier means exclusive (K4)."""
+        tool = prepared.tool
+        assert tool is not None
+        mode = tool.parallel
+        if callable(mode):
+            try:
+                return mode(prepared.arguments) is True
+            except Exception:
+                return False
+        return mode is True
+
+    async def _body(self, index: int, prepared: Prepared) -> None:
+        """Run one body and keep its result; cancellation that it lets through is a result as well (C4)."""
+        started = False
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            started = True
+            result = await run_body(self._driver, prepared, self._operation.turn, self._operation.step)
+        except trio.Cancelled:
+            code = "ABORTED" if started else "ABORTED_BEFORE_DISPATCH"
+            result = error_result(_ABORTED if started else NEVER_RAN[code], code)
+        self._results[index] = result
+        self._driver.feed(i.CallFinished(index))
+        if self._wake is not None:
+            self._wake.set()
+
+    # --- settling -----------------------------------------------------------------------------------------------------
+
+    async def settle_due(self) -> bool:
+        """Record every result that is due, in the model's order (K5); returns whether there was one."""
+        schedule, driver = self._schedule, self._driver
+        settled = False
+        while not schedule.done and schedule.status[schedule.next_settle] in (FINISHED, REFUSED):
+            index = schedule.next_settle
+            call = schedule.calls[index]
+            operation = self._operation
+            result = await finish(driver, self._prepared[index], self._results[index], operation.turn, operation.step)
+            driver.feed(i.CallSettled(index, result.fact(call.call_id), result.contexts))
+            settled = True
+        return settled
+
+    async def converge(self) -> None:
+        """After a cancel, with every body over: real results first to last, calls not started are dropped (C4)."""
+        schedule, driver = self._schedule, self._driver
+        while not schedule.done:
+            status = schedule.status[schedule.next_settle]
+            if status == PENDING:
+                driver.feed(i.CallDropped(schedule.next_settle))
+            elif status == STARTED or not await self.settle_due():
+                return

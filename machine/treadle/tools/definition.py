@@ -1,0 +1,185 @@
+"""What a tool is: its definition, what it is given, and what it may return (K1)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from attrs import field, frozen
+
+from ..errors import MisuseError
+from ..models.messages import Block, ToolCall, UserMessage
+from ..session.events import ToolSchema
+from ..signal import Signal
+from .schema import Checker, schema_of, signature_struct
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+
+MAX_RESULT_BYTES = 256 * 1024
+"""How much of a result the model reads unless told otherwise (K9)."""
+
+
+@frozen(eq=False)
+class ToolRun:
+    """What a running tool is given beside its arguments.
+
+    Attributes:
+        agent: the agent that runs it.
+        call: the call as the model made it.
+        turn: number of the open turn.
+        step: number of the open step.
+        signal: tells when the turn is cancelled; the tool's scope is cancelled as well.
+    """
+
+    agent: Agent
+    call: ToolCall
+    turn: int
+    step: int
+    signal: Signal
+
+
+@frozen(eq=False)
+class ToolOutput:
+    """What a tool returns when a plain value does not say enough.
+
+    Attributes:
+        content: text, blocks, or ``None`` to have the value shown.
+        is_error: whether the call failed.
+        code: the kind of failure.
+        value: the structured value, for programs.
+        concludes_turn: asks to end the turn here (T5); of no effect on an error.
+        contexts: messages handed over beside the result, each with its identity (K11).
+    """
+
+    content: str | tuple[Block, ...] | None = None
+    is_error: bool = False
+    code: str | None = None
+    value: Any = None
+    concludes_turn: bool = False
+    contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
+
+
+@frozen(eq=False)
+class Tool:
+    """A registered tool.
+
+    Only name, description and parameters reach the model (K1).
+
+    Attributes:
+        name: what the model calls it.
+        description: what the model is told.
+        parameters: JSON schema of the arguments, an object.
+        execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
+        output_schema: JSON schema that the returned value must fit.
+        render: turns the value into what the model reads.
+        final_content: last word on the content, after all hooks.
+        timeout: seconds the body may take.
+        parallel: ``True``, or a function of the arguments that answers ``True``, lets calls overlap; anything else
+            runs alone (K4).
+        present_call: renders a call for people (K11).
+        present_result: renders a result for people (K11).
+        abandon_on_cancel: a cancelled worker thread is not waited for; its late result is dropped (C10).
+        max_result_bytes: how much of the result the model reads (K9).
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    execute: Callable[[dict[str, Any], ToolRun], Any]
+    output_schema: dict[str, Any] | None = None
+    render: Callable[[Any], str | tuple[Block, ...]] | None = None
+    final_content: Callable[[tuple[Block, ...]], tuple[Block, ...]] | None = None
+    timeout: float | None = None
+    parallel: bool | Callable[[dict[str, Any]], Any] = False
+    present_call: Callable[[ToolCall], str] | None = None
+    present_result: Callable[[tuple[Block, ...]], str] | None = None
+    abandon_on_cancel: bool = False
+    max_result_bytes: int = MAX_RESULT_BYTES
+    arguments: Checker = field(init=False, repr=False)
+    output: Checker | None = field(init=False, repr=False)
+    schema: ToolSchema = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        _check_fields(self)
+        what = f"the parameters of tool {self.name!r}"
+        checker = Checker(self.parameters, what)
+        if self.parameters.get("type") != "object":
+            raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
+        put = object.__setattr__
+        put(self, "arguments", checker)
+        output = self.output_schema
+        put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)
+        put(self, "schema", ToolSchema(self.name, self.description, self.parameters))
+
+
+def _check_fields(tool: Tool) -> None:
+    name: object = tool.name
+    if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable() or " " in name:
+        raise MisuseError(f"a tool's name is 1 to 128 printable characters without spaces, not {name!r} (K1)")
+    if not isinstance(tool.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MisuseError(f"tool {name!r} needs a description in text (K1)")
+    if not callable(tool.execute):
+        raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
+    if tool.timeout is not None and not tool.timeout > 0:
+        raise MisuseError(f"tool {name!r}: timeout must be positive seconds, not {tool.timeout!r} (K1)")
+    if type(tool.max_result_bytes) is not int or tool.max_result_bytes < 256:
+        raise MisuseError(f"tool {name!r}: max_result_bytes must be a whole number from 256 (K9)")
+    for option in ("render", "final_content", "present_call", "present_result"):
+        function = getattr(tool, option)
+        if function is not None and not callable(function):
+            raise MisuseError(f"tool {name!r}: {option} must be a function (K1)")
+
+
+def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a ``Tool`` of a function; usable as a decorator, with or without options.
+
+    The parameters' schema comes from the type hints unless ``parameters`` is given; a parameter named ``run`` gets
+    the ``ToolRun``. Name and description come from the function and its docstring unless given.
+
+    Args:
+        function: sync or async; arguments are passed by keyword.
+        **options: any field of ``Tool`` but ``execute``.
+
+    Raises:
+        MisuseError: the hints cannot be expressed in JSON, or an option is wrong.
+    """
+    if function is None:
+        return lambda given: tool(given, **options)
+    takes_run = "run" in inspect.signature(function).parameters
+    name = options.pop("name", function.__name__)
+    description = options.pop("description", inspect.getdoc(function) or name)
+    parameters = options.pop("parameters", None)
+    struct = None
+    if parameters is None:
+        struct = signature_struct(function, "run" if takes_run else None)
+        parameters = schema_of(struct)
+    execute = _adapter(function, struct, takes_run)
+    return Tool(name=name, description=description, parameters=parameters, execute=execute, **options)
+
+
+def _adapter(
+    function: Callable[..., Any], struct: type[msgspec.Struct] | None, takes_run: bool
+) -> Callable[[dict[str, Any], ToolRun], Any]:
+    """Call ``function`` by keyword, its arguments converted to its types."""
+
+    def keywords(arguments: dict[str, Any], run: ToolRun) -> dict[str, Any]:
+        given = arguments
+        if struct is not None:
+            converted = msgspec.convert(arguments, struct)
+            given = {name: getattr(converted, name) for name in struct.__struct_fields__}
+        return {**given, "run": run} if takes_run else given
+
+    if inspect.iscoroutinefunction(function):
+
+        async def execute_async(arguments: dict[str, Any], run: ToolRun) -> Any:
+            return await function(**keywords(arguments, run))
+
+        return execute_async
+
+    def execute_sync(arguments: dict[str, Any], run: ToolRun) -> Any:
+        return function(**keywords(arguments, run))
+
+    return execute_sync

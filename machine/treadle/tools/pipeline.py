@@ -1,0 +1,289 @@
+"""The guarded pipeline of one call: parse, pre-execute, guards, body, post-execute, final content (K2, K3)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+from attrs import define, evolve
+
+from ..hooks import emit, waterfall
+from ..lossless import MAX_DEPTH
+from ..models.messages import ToolCall, check_user_message
+from ..points import (
+    TOOLS_EXECUTE,
+    TOOLS_POST_EXECUTE,
+    TOOLS_PRE_EXECUTE,
+    TOOLS_RESULT,
+    AcceptResult,
+    AllowCall,
+    AskCall,
+    BlockResult,
+    DenyCall,
+    ReplaceResult,
+    ToolOutcome,
+    ToolProposal,
+    ToolSettled,
+)
+from .definition import Tool, ToolRun
+from .registry import ToolSet, guards
+from .result import Result, error_result, limit, normalize, raised
+
+if TYPE_CHECKING:
+    from ..driver import Driver
+
+MAX_ARGUMENT_CHARACTERS = 10_000_000
+"""How long the raw arguments of a call may be (X3)."""
+
+
+@define(eq=False)
+class Prepared:
+    """A call that may run, or the result of one that may not."""
+
+    call: ToolCall
+    tool: Tool | None
+    arguments: dict[str, Any]
+    refused: Result | None = None
+    checked: bool = False
+
+
+def parse(call: ToolCall, tools: ToolSet) -> Prepared:
+    """Find the tool and parse the arguments (K3). Nothing runs on arguments that do not fit."""
+    tool = tools.by_name.get(call.name)
+    if tool is None:
+        return Prepared(call, None, {}, _unknown(call.name, tools))
+    try:
+        arguments = parse_arguments(call.arguments)
+    except ValueError as error:
+        shown = msgspec.json.encode(tool.parameters).decode("utf-8")[:2_000]
+        refused = error_result(f"{error}. The tool was not run. Its parameters: {shown}", "INVALID_ARGUMENTS")
+        return Prepared(call, tool, {}, refused)
+    return Prepared(call, tool, arguments, _misfit(tool, arguments))
+
+
+def _misfit(tool: Tool, arguments: dict[str, Any]) -> Result | None:
+    try:
+        errors = tool.arguments.errors(arguments)
+    except Exception as error:
+        errors = [str(error)]
+    if not errors:
+        return None
+    return error_result(
+        f"the arguments do not fit the tool's parameters: {'; '.join(errors)}. The tool was not run.",
+        "INVALID_ARGUMENTS",
+    )
+
+
+def _unknown(name: str, tools: ToolSet) -> Result:
+    known = ", ".join(sorted(tools.by_name)[:50]) or "none"
+    shown = repr(name[:80]) if name else "without a name"
+    return error_result(f"there is no tool {shown}. Known tools: {known}.", "UNKNOWN_TOOL")
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Parse raw arguments: empty text is ``{}``, anything but one JSON object is refused (K3).
+
+    Raises:
+        ValueError: says what is wrong, and where.
+    """
+    if not text.strip():
+        return {}
+    if len(text) > MAX_ARGUMENT_CHARACTERS:
+        raise ValueError(f"the arguments are longer than {MAX_ARGUMENT_CHARACTERS} characters")
+    try:
+        value = msgspec.json.decode(text)
+    except RecursionError:
+        raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels") from None
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise ValueError(f"the arguments are no valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"the arguments must be a JSON object, not {_kind(value)} (at byte 0)")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _kind(value: Any) -> str:
+    names = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
+    return names.get(type(value), "null")
+
+
+async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> None:
+    """Pre-execute and guards, once per call and in the model's order (K5); what refuses it is noted."""
+    prepared.checked = True
+    if prepared.refused is not None:
+        return
+    scope = driver.agent.scope
+    listeners = scope.listeners(TOOLS_PRE_EXECUTE)
+    watchers = guards(scope)
+    if not listeners and not watchers:
+        return
+    try:
+        proposal = ToolProposal(driver.agent, prepared.call, prepared.arguments, turn, step, driver.signal)
+        if listeners:
+            prepared.refused = await _pre_execute(driver, prepared, listeners, proposal)
+        for guard in watchers:
+            if prepared.refused is not None:
+                break
+            verdict = guard(evolve(proposal, arguments=prepared.arguments))
+            if inspect.isawaitable(verdict):
+                verdict = await verdict
+            if verdict is not None:
+                prepared.refused = error_result(verdict.reason, verdict.code)
+    except trio.Cancelled:
+        raise
+    except Exception as error:
+        prepared.refused = raised(error, "HOOK_FAILED")
+
+
+async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, proposal: ToolProposal) -> Result | None:
+    async def default() -> AllowCall:
+        return AllowCall()
+
+    decision: AllowCall | DenyCall | AskCall = await waterfall(TOOLS_PRE_EXECUTE, listeners, proposal, default)
+    if isinstance(decision, DenyCall):
+        return error_result(decision.reason, decision.code)
+    if isinstance(decision, AskCall):
+        return await _ask(driver, proposal, decision)
+    if decision.arguments is not None:
+        assert prepared.tool is not None
+        prepared.arguments = dict(decision.arguments)
+        return _misfit(prepared.tool, prepared.arguments)
+    return None
+
+
+async def _ask(driver: Driver, proposal: ToolProposal, decision: AskCall) -> Result | None:
+    approver = driver.host.approver
+    if approver is None:
+        return error_result(
+            f"this call needs approval ({decision.question}), and nobody can give it here", "NOT_APPROVED"
+        )
+    if await approver(proposal, decision.question) is True:
+        return None
+    return error_result(f"the call was not approved ({decision.question})", "NOT_APPROVED")
+
+
+async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> Result:
+    """Run the body, and nothing but the body; whatever it raises is a result (K2, K3).
+
+    Raises:
+        trio.Cancelled: the turn is being cancelled and the body let the cancellation through (C4).
+    """
+    tool = prepared.tool
+    assert tool is not None
+    run = ToolRun(driver.agent, prepared.call, turn, step, driver.signal)
+    try:
+        if tool.timeout is None:
+            returned = await _execute(driver, prepared, tool, run)
+        else:
+            with trio.move_on_after(tool.timeout) as limit_scope:
+                returned = await _execute(driver, prepared, tool, run)
+            if limit_scope.cancelled_caught:
+                return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
+    except trio.Cancelled as error:
+        if driver.kernel.cause is not None:
+            raise
+        return raised(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return _failed(driver, error)
+    return normalize(tool, returned)  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _failed(driver: Driver, error: BaseException) -> Result:
+    from ..driver import without_cancelled
+
+    real = without_cancelled(error)
+    if real is None:
+        if driver.kernel.cause is not None:
+            raise error
+        return raised(error)
+    while isinstance(real, BaseExceptionGroup) and len(real.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        real = real.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return raised(real)
+
+
+async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Any:
+    listeners = driver.agent.scope.listeners(TOOLS_EXECUTE)
+    if not listeners:
+        return await call_body(tool, prepared.arguments, run)
+
+    async def default() -> Any:
+        return await call_body(tool, prepared.arguments, run)
+
+    payload = ToolProposal(driver.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)
+    return await waterfall(TOOLS_EXECUTE, listeners, payload, default)
+
+
+async def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:
+    """Call the tool's function; a sync one in a worker thread, with the caller's context (K8)."""
+    if inspect.iscoroutinefunction(tool.execute):
+        return await tool.execute(arguments, run)
+    returned = await trio.to_thread.run_sync(tool.execute, arguments, run, abandon_on_cancel=tool.abandon_on_cancel)
+    if inspect.isawaitable(returned):
+        return await returned
+    return returned
+
+
+async def finish(driver: Driver, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
+    """Post-execute, final content, limits, and ``tools/result``, in the model's order (K5). Never raises but to leave."""
+    tool = prepared.tool
+    if tool is not None and prepared.refused is None:
+        result = await _post_execute(driver, prepared, result, turn, step)
+        if tool.final_content is not None:
+            try:
+                result = evolve(result, content=normalize(tool, tool.final_content(result.content)).content)
+            except Exception as error:
+                result = evolve(raised(error, "HOOK_FAILED"), contexts=result.contexts)
+    result = limit(result, tool.max_result_bytes if tool is not None else 16_384)
+    listeners = driver.agent.scope.listeners(TOOLS_RESULT)
+    if listeners:
+        told = ToolSettled(driver.agent, prepared.call, result.content, result.is_error, result.code, result.value)
+        driver.after_commit(lambda: emit(listeners, told, driver.report_listener))
+    return result
+
+
+async def _post_execute(driver: Driver, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
+    listeners = driver.agent.scope.listeners(TOOLS_POST_EXECUTE)
+    if not listeners:
+        return result
+
+    async def default() -> AcceptResult:
+        return AcceptResult()
+
+    payload = ToolOutcome(
+        driver.agent,
+        prepared.call,
+        prepared.arguments,
+        result.content,
+        result.is_error,
+        result.code,
+        result.value,
+        turn,
+        step,
+        driver.signal,
+    )
+    try:
+        decision = await waterfall(TOOLS_POST_EXECUTE, listeners, payload, default)
+        return _decided(prepared, result, decision)
+    except trio.Cancelled:
+        if driver.kernel.cause is not None:
+            return result
+        return evolve(error_result("a post-execute hook was cancelled", "HOOK_FAILED"), contexts=result.contexts)
+    except Exception as error:
+        return evolve(raised(error, "HOOK_FAILED"), contexts=result.contexts)
+
+
+def _decided(prepared: Prepared, result: Result, decision: AcceptResult | ReplaceResult | BlockResult) -> Result:
+    contexts = (*result.contexts, *[check_user_message(message) for message in decision.additional_contexts])
+    if isinstance(decision, BlockResult):
+        return evolve(error_result(decision.reason, "BLOCKED"), contexts=contexts)
+    if isinstance(decision, ReplaceResult):
+        assert prepared.tool is not None
+        if decision.content is not None:
+            shown = normalize(prepared.tool, decision.content)
+            return evolve(result, content=shown.content, value=decision.value or result.value, contexts=contexts)
+        replaced = normalize(prepared.tool, decision.value)
+        return evolve(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
+    return evolve(result, contexts=contexts) if contexts else result

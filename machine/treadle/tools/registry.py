@@ -1,0 +1,131 @@
+"""Tools by scope: shadowing by name, restrictions on what is inherited, guards (K2, K10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import frozen
+
+from ..errors import MisuseError
+from ..points import DenyCall, ToolProposal
+from ..scope import Disposer, Scope
+from ..session.events import ToolSchema
+from .definition import Tool
+
+Guard = Callable[[ToolProposal], DenyCall | None]
+"""Sees a call after pre-execute; may deny it and nothing else (K2)."""
+
+
+@frozen(eq=False)
+class ToolSet:
+    """The tools an agent has, and their schemas in canonical order (R1)."""
+
+    by_name: dict[str, Tool]
+    schemas: tuple[ToolSchema, ...]
+
+
+@frozen(eq=False)
+class Restriction:
+    """Filters the tools that a scope inherits; never its own (K10)."""
+
+    allow: frozenset[str] | None
+    deny: frozenset[str]
+
+    def passes(self, name: str) -> bool:
+        """Whether a tool of that name is let through."""
+        return name not in self.deny and (self.allow is None or name in self.allow)
+
+
+class ToolRegistry:
+    """Registrations of tools in one scope."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def register(self, tool: Tool) -> Disposer:
+        """Make a tool available in this scope and below; it shadows an outer one of its name.
+
+        Returns:
+            An idempotent function that takes it out again.
+
+        Raises:
+            MisuseError: this scope has a tool of that name, or it is no ``Tool``.
+            ScopeClosed: the scope has ended.
+        """
+        scope = self._scope
+        scope.check_open()
+        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MisuseError(f"a treadle.Tool is needed, not {type(tool).__name__}; make one with @treadle.tool")
+        table = scope.table("tools")
+        if tool.name in table:
+            raise MisuseError(f"scope {scope.name!r} has a tool named {tool.name!r} already")
+        table[tool.name] = tool
+        scope.invalidate("tools")
+
+        def dispose() -> None:
+            if scope.own("tools").get(tool.name) is tool:
+                del scope.table("tools")[tool.name]
+                scope.invalidate("tools")
+
+        return dispose
+
+    def restrict(self, *, allow: Iterable[str] | None = None, deny: Iterable[str] = ()) -> Disposer:
+        """Filter what this scope inherits; several restrictions intersect (K10)."""
+        rule = Restriction(frozenset(allow) if allow is not None else None, frozenset(deny))
+        return self._add("restrictions", rule)
+
+    def guard(self, guard: Guard) -> Disposer:
+        """Add a guard for calls in this scope and below (K2)."""
+        return self._add("guards", guard)
+
+    def _add(self, kind: str, value: Any) -> Disposer:
+        scope = self._scope
+        scope.check_open()
+        key = str(id(value))
+        scope.table(kind)[key] = value
+        scope.invalidate("tools")
+
+        def dispose() -> None:
+            if scope.own(kind).pop(key, None) is not None:
+                scope.invalidate("tools")
+
+        return dispose
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of a name as seen from this scope."""
+        return toolset(self._scope).by_name.get(name)
+
+    def list(self) -> tuple[Tool, ...]:
+        """All tools as seen from this scope, in canonical order."""
+        tools = toolset(self._scope)
+        return tuple([tools.by_name[schema.name] for schema in tools.schemas])
+
+
+_EMPTY = ToolSet({}, ())
+
+
+def toolset(scope: Scope) -> ToolSet:
+    """The tools visible in a scope; cached until a registration changes."""
+    cached = scope.cached("tools")
+    if cached is not None:
+        return cached[0]
+    outer = toolset(scope.parent) if scope.parent is not None else _EMPTY
+    own = scope.own("tools")
+    rules: tuple[Restriction, ...] = tuple(scope.own("restrictions").values())
+    if not own and not rules:
+        return outer
+    inherited = {name: tool for name, tool in outer.by_name.items() if all([rule.passes(name) for rule in rules])}
+    by_name: dict[str, Tool] = {**inherited, **own}
+    found = ToolSet(by_name, tuple([by_name[name].schema for name in sorted(by_name)]))
+    scope.remember("tools", (found,))
+    return found
+
+
+def guards(scope: Scope) -> tuple[Guard, ...]:
+    """The guards that see calls in a scope, outer ones first."""
+    outer = guards(scope.parent) if scope.parent is not None else ()
+    own = scope.own("guards")
+    return (*outer, *own.values()) if own else outer

@@ -1,0 +1,163 @@
+"""From whatever a tool returned or raised to a result that the log and the model can hold (K3, K9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from attrs import evolve, field, frozen
+
+from ..errors import InvalidData
+from ..lossless import check_json, repair_text, text_is_lossless
+from ..models.failures import describe
+from ..models.messages import Block, Text, UserMessage, check_user_message
+from ..session.events import ToolResultAdded
+from ..sums import to_builtins
+from .definition import Tool, ToolOutput
+
+MAX_NODES = 200_000
+"""How many values a returned structure may hold (X3)."""
+NO_OUTPUT = "(no output)"
+"""What the model reads when a tool returned nothing."""
+
+
+@frozen(eq=False)
+class Result:
+    """A result on its way through the pipeline."""
+
+    content: tuple[Block, ...]
+    is_error: bool = False
+    code: str | None = None
+    value: Any = None
+    concludes_turn: bool = False
+    contexts: tuple[UserMessage, ...] = field(default=())
+
+    def fact(self, call_id: str) -> ToolResultAdded:
+        """As it is recorded."""
+        return ToolResultAdded(
+            call_id, self.content, self.is_error, self.code, self.concludes_turn and not self.is_error, self.value
+        )
+
+
+def error_result(message: str, code: str) -> Result:
+    """An error that the model reads (K2)."""
+    return Result((Text(repair_text(message)),), True, code)
+
+
+def raised(error: BaseException, default: str = "TOOL_FAILED") -> Result:
+    """What a raising tool or stage gives: its own code if it has one (K3)."""
+    code: object = getattr(error, "code", None)
+    own = isinstance(code, str) and 0 < len(code) <= 64 and code.isascii()
+    return error_result(describe(error), code if own else default)  # type: ignore[arg-type]
+
+
+def normalize(tool: Tool, returned: Any) -> Result:
+    """Turn a returned value into a result; never raises (K9)."""
+    try:
+        return _normalize(tool, returned)
+    except InvalidData as error:
+        return error_result(
+            f"the tool ran, but its output cannot be shown: {error}. It may have taken effect.", "INVALID_OUTPUT"
+        )
+    except Exception as error:
+        return error_result(
+            f"the tool ran, but its output cannot be shown: {describe(error)}. It may have taken effect.",
+            "INVALID_OUTPUT",
+        )
+
+
+def _normalize(tool: Tool, returned: Any) -> Result:
+    output = returned if isinstance(returned, ToolOutput) else None
+    value = output.value if output is not None else returned
+    if output is None and _is_content(returned):
+        return Result(_blocks(returned))
+    if value is not None and not isinstance(value, str):
+        check_size(value)
+        check_json(value)
+    if tool.output is not None and not (output is not None and output.is_error):
+        errors = tool.output.errors(value)
+        if errors:
+            return error_result(f"the tool's output does not fit its schema: {'; '.join(errors)}", "INVALID_OUTPUT")
+    given = output.content if output is not None else None
+    if given is None:
+        given = tool.render(value) if tool.render is not None else _show(value)
+    content = _blocks(given)
+    if output is None:
+        return Result(content, value=value if tool.output is not None else None)
+    return Result(
+        content,
+        bool(output.is_error),
+        output.code or ("TOOL_FAILED" if output.is_error else None),
+        output.value,
+        bool(output.concludes_turn),
+        tuple([check_user_message(message) for message in output.contexts]),
+    )
+
+
+def _is_content(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and bool(value) and all([isinstance(item, Block) for item in value])  # pyright: ignore[reportUnknownVariableType]
+
+
+def _blocks(content: Any) -> tuple[Block, ...]:
+    if isinstance(content, str):
+        return (Text(str.__str__(content) or NO_OUTPUT),)
+    blocks = tuple(content)
+    for index, block in enumerate(blocks):
+        if not isinstance(block, Block):
+            raise InvalidData(f"{type(block).__name__} is no content block", f"$[{index}]")
+        if type(block) is not Text:
+            check_json(to_builtins(block), f"$[{index}]")
+    return blocks or (Text(NO_OUTPUT),)
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return NO_OUTPUT
+    if isinstance(value, str):
+        return str.__str__(value)
+    return msgspec.json.encode(value).decode("utf-8")
+
+
+def check_size(value: Any) -> None:
+    """Refuse a structure of more values than a result may hold (X3), before anything walks it in full."""
+    count, todo = 0, [value]
+    seen: set[int] = set()
+    while todo:
+        item = todo.pop()
+        count += 1
+        if count > MAX_NODES:
+            raise InvalidData(f"more than {MAX_NODES} values in one result (X3)")
+        if type(item) is dict or type(item) is list or type(item) is tuple:
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            todo.extend(item.values() if type(item) is dict else item)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def limit(result: Result, most: int) -> Result:
+    """Cut the text at a character boundary and say so; repair what UTF-8 cannot carry (K9, S1)."""
+    left = most
+    out: list[Block] = []
+    changed = False
+    for block in result.content:
+        if type(block) is not Text:
+            out.append(block)
+            continue
+        text = cut(block.text, left)
+        left = max(0, left - len(text.encode("utf-8")))
+        changed = changed or text is not block.text
+        out.append(block if text is block.text else Text(text))
+    return evolve(result, content=tuple(out)) if changed else result
+
+
+def cut(text: str, most: int) -> str:
+    """``text`` itself when it fits into ``most`` bytes, else its beginning and a note of what is missing."""
+    if len(text) * 4 <= most and text_is_lossless(text):
+        return text
+    whole = len(text)
+    head = text[: most + 1]
+    encoded = repair_text(head).encode("utf-8")
+    if whole <= most and len(encoded) <= most:
+        return text if text_is_lossless(text) else encoded.decode("utf-8")
+    kept = encoded[: max(0, most)].decode("utf-8", "ignore")
+    return f"{kept}\n[cut: {len(kept)} of {whole} characters shown]"

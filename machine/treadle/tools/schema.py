@@ -1,0 +1,134 @@
+"""JSON schemas of tools: from type hints or given, checked at registration, validated by jsonschema-rs (K1)."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from ..errors import MisuseError
+from ..lossless import check_json
+
+SUPPORTED = frozenset(
+    ["$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "contains", "default", "deprecated", "dependentRequired", "description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly", "required", "then", "title", "type", "uniqueItems", "writeOnly", "$comment", "$schema", "discriminator"]
+)
+"""The keywords a tool's schema may use; others are refused at registration (K1)."""
+
+_MAPS = {"properties", "patternProperties", "$defs"}
+_LISTS = {"allOf", "anyOf", "oneOf", "prefixItems"}
+_SCHEMAS = {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
+MAX_ERRORS = 5
+"""How many validation errors a result lists."""
+
+
+class Checker:
+    """A compiled schema."""
+
+    __slots__ = ("_validator", "schema")
+
+    def __init__(self, schema: dict[str, Any], what: str) -> None:
+        check_schema(schema, what)
+        self.schema = schema
+        try:
+            self._validator = jsonschema_rs.validator_for(schema)
+        except Exception as error:
+            raise MisuseError(f"{what} is no valid JSON schema: {error} (K1)") from error
+
+    def errors(self, value: Any) -> list[str]:
+        """What is wrong with ``value``, each with its path; empty when nothing is."""
+        if self._validator.is_valid(value):
+            return []
+        out: list[str] = []
+        for error in self._validator.iter_errors(value):
+            path = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path])
+            out.append(f"${path}: {error.message[:300]}")
+            if len(out) == MAX_ERRORS:
+                out.append("…")
+                break
+        return out
+
+
+def check_schema(schema: object, what: str) -> None:
+    """Check that a schema is JSON and uses supported keywords only (K1).
+
+    Raises:
+        MisuseError: it is not, or does not; the keyword and its place are named.
+    """
+    try:
+        check_json(schema)
+    except Exception as error:
+        raise MisuseError(f"{what} is not JSON: {error} (K1)") from error
+    _check(schema, what, "$")
+
+
+def _check(schema: Any, what: str, path: str) -> None:
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, dict):
+        raise MisuseError(f"{what}: {path} must be an object or a boolean (K1)")
+    for key, value in schema.items():  # pyright: ignore[reportUnknownVariableType]
+        if key not in SUPPORTED:
+            raise MisuseError(f"{what}: {path} uses the keyword {key!r}, which is not supported (K1); leave it out")
+        if key == "$ref" and not (isinstance(value, str) and value.startswith("#/$defs/")):
+            raise MisuseError(f"{what}: {path} refers to {value!r}; only '#/$defs/…' is supported (K1)")
+        if key in _MAPS and isinstance(value, dict):
+            for name, part in value.items():  # pyright: ignore[reportUnknownVariableType]
+                _check(part, what, f"{path}.{key}.{name}")
+        elif key in _LISTS and isinstance(value, list):
+            for index, part in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                _check(part, what, f"{path}.{key}[{index}]")
+        elif key in _SCHEMAS:
+            _check(value, what, f"{path}.{key}")
+
+
+def signature_struct(function: Callable[..., Any], skip: str | None) -> type[msgspec.Struct]:
+    """A struct whose fields are the function's parameters, for its schema and the conversion of arguments.
+
+    Args:
+        function: whose parameters are described by their type hints.
+        skip: the parameter that takes the ``ToolRun`` and is not the model's to give.
+
+    Raises:
+        MisuseError: a parameter has no hint, or a hint that JSON cannot express.
+    """
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise MisuseError(f"the type hints of {function!r} cannot be read: {error}") from error
+    fields: list[Any] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == skip:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise MisuseError(f"{function!r}: parameter {name!r} must be usable by keyword to be a tool's")
+        if name not in hints:
+            raise MisuseError(f"{function!r}: parameter {name!r} needs a type hint to be a tool's")
+        if parameter.default is parameter.empty:
+            fields.append((name, hints[name]))
+        else:
+            fields.append((name, hints[name], parameter.default))
+    try:
+        return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    except TypeError as error:
+        raise MisuseError(f"{function!r} cannot be a tool: {error}") from error
+
+
+def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of a struct, its own definition on top.
+
+    Raises:
+        MisuseError: a type that JSON schema cannot express.
+    """
+    try:
+        (top,), components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise MisuseError(f"a parameter's type has no JSON schema: {error}") from error
+    own = components.pop(top["$ref"].rpartition("/")[2])
+    own.pop("title", None)
+    if components:
+        own["$defs"] = components
+    return own
