@@ -28,7 +28,7 @@ from .errors import (
     ToolError,
     TreadleError,
 )
-from .hooks import HookPoint, Mode
+from .hooks import Emit, HookPoint, Mode, Serial, Waterfall
 from .host import Host
 from .ids import AttemptId, CallId, MessageId, SessionId, new_id, session_id
 from .life import AgentHandle, Disposal
@@ -133,6 +133,7 @@ __all__ = [
     "Disposal",
     "DuplicateMessage",
     "DuplicateSession",
+    "Emit",
     "EndReason",
     "Errored",
     "Event",
@@ -173,6 +174,7 @@ __all__ = [
     "Scope",
     "ScopeClosed",
     "ScriptedModel",
+    "Serial",
     "Session",
     "SessionCorrupt",
     "SessionFormatUnsupported",
@@ -203,6 +205,7 @@ __all__ = [
     "UsageReport",
     "UserMessage",
     "UserSource",
+    "Waterfall",
     "decode_event",
     "encode_event",
     "event",

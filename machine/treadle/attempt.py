@@ -200,7 +200,8 @@ class Attempt:
         taken = self.driver.session.call_ids
         seen: set[str] = set()
         out: list[Block] = []
-        for block in content:
+        for given in content:
+            block = given
             if type(block) is ToolCall:
                 if not block.call_id or block.call_id in seen or block.call_id in taken or len(block.call_id) > 256:
                     block = msgspec.structs.replace(block, call_id=f"call_{new_id()}")

@@ -25,6 +25,7 @@ def _accepting(kernel: Kernel) -> None:
 
 
 def deliver(kernel: Kernel, given: i.Deliver) -> None:
+    """A message arrives: it is inserted, and may wake (D1, D4)."""
     _accepting(kernel)
     message = given.message
     if kernel.taken(message.id):
@@ -37,6 +38,7 @@ def deliver(kernel: Kernel, given: i.Deliver) -> None:
 
 
 def insert(kernel: Kernel, target: Target, messages: tuple[UserMessage, ...], waking: bool) -> None:
+    """Put messages at the end of a list, recorded and told (I3, I4)."""
     start = len(kernel.inbox.list_of(target))
     kernel.inbox.splice(target, start, 0, [Entry(message, waking) for message in messages])
     kernel.out.append(Record(InboxSpliced(target, start, 0, messages)))
@@ -48,6 +50,7 @@ def inbox_operation(
     kernel: Kernel,
     given: i.Splice | i.ReplaceMessage | i.RemoveMessage | i.ClearInbox | i.EditMessage | i.SteerMessage,
 ) -> None:
+    """An operation on the pending lists; one that changes nothing records nothing (I2)."""
     _accepting(kernel)
     match given:
         case i.Splice():
@@ -145,6 +148,7 @@ def _queued(kernel: Kernel, message_id: str) -> tuple[Target, int]:
 
 
 def cancel(kernel: Kernel, cause: Cause, keep: bool) -> None:
+    """Stop the activity, or only clear when there is none (C1, C2)."""
     if kernel.gone:
         return
     if kernel.allows(CANCEL):
@@ -168,6 +172,7 @@ def _abort(kernel: Kernel, trigger: Trigger, cause: Cause, keep: bool) -> None:
 
 
 def dispose(kernel: Kernel, given: i.Dispose) -> None:
+    """End the agent; a second disposal joins the first (O4)."""
     if not kernel.allows(DISPOSE):
         return
     if kernel.allows(MAINTAIN):
@@ -179,6 +184,7 @@ def dispose(kernel: Kernel, given: i.Dispose) -> None:
 
 
 def maintain(kernel: Kernel) -> None:
+    """Claim the idle state for a maintenance task (M1)."""
     _accepting(kernel)
     if not kernel.truly_idle:
         raise AgentBusy(f"maintenance needs an idle agent (M1); this one is in {kernel.state.value}: await when_idle()")
@@ -186,12 +192,14 @@ def maintain(kernel: Kernel) -> None:
 
 
 def reserve(kernel: Kernel) -> None:
+    """Hold back the next claim (D8)."""
     if not kernel.truly_idle:
         raise AgentBusy("admission can be reserved while idle only (D8)")
     kernel.reserved = True
 
 
 def unreserve(kernel: Kernel) -> None:
+    """Release what was held back, and replay a latched wake (D8, O0)."""
     kernel.reserved = kernel.held = False
     replayed(kernel)
 

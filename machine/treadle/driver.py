@@ -7,7 +7,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import trio
 
@@ -86,7 +86,7 @@ class Driver:
         self.receipts: dict[str, Receipt] = {}
         self.requests: RequestState | None = None
         self.recorder: Recorder | None = None
-        self.maintenance: MaintenanceTask | None = None
+        self.maintenance: MaintenanceTask[Any] | None = None
         self.task: trio.lowlevel.Task | None = None
         self.creator: trio.lowlevel.Task | None = None
         self.finished: Callable[[], None] | None = None
@@ -195,7 +195,8 @@ class Driver:
     def _drain(self) -> None:
         due = self._due
         if not due:
-            return self._wake_waiters()
+            self._wake_waiters()
+            return
         self._draining = True
         leaving: BaseException | None = None
         try:
@@ -212,7 +213,7 @@ class Driver:
             raise leaving
 
     def _publish(self, item: Any) -> None:
-        kind = type(item)
+        kind = cast("type[object]", type(item))
         if kind is fx.Publish:
             announce(self, item.notice)
         elif kind is i.Proceeded or kind is i.Replayed:
@@ -268,7 +269,7 @@ class Driver:
         listeners = self.agent.scope.listeners(AGENT_ERROR)
         if listeners:
             emit(
-                listeners, payload, lambda listener, again: LOGGER.error("agent/error listener failed", exc_info=again)
+                listeners, payload, lambda _listener, again: LOGGER.error("agent/error listener failed", exc_info=again)
             )
 
     # --- operations ---------------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import trio
 from attrs import frozen
 
 from .errors import HookError
-from .scope import Listener, Scope
+from .scope import Listener
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -32,25 +32,50 @@ class Mode(Enum):
 
 
 @frozen(eq=False)
-class HookPoint(Generic[P, R]):
-    """A named place where listeners take part.
+class HookPoint(Generic[P]):
+    """A named place where listeners take part; one of ``Emit``, ``Serial``, ``Waterfall``.
 
     Attributes:
         name: as on the wire, such as ``agent/pre-step``.
-        mode: how it dispatches.
         payload: the class of what listeners are given.
-        result: what a waterfall returns; ``object`` where anything goes, ``None`` for the other modes.
         doc: one sentence for the catalogue.
     """
 
     name: str
-    mode: Mode
     payload: type[P]
-    result: Any = None
     doc: str = ""
+
+    mode: ClassVar[Mode]
 
     def __repr__(self) -> str:
         return f"<{self.mode.value} {self.name}>"
+
+
+@frozen(eq=False, repr=False)
+class Emit(HookPoint[P]):
+    """Tells every listener; ``listener(payload)``, sync or async (H1, H5)."""
+
+    mode = Mode.EMIT
+
+
+@frozen(eq=False, repr=False)
+class Serial(HookPoint[P]):
+    """Awaits listeners in order; ``listener(payload)``; the first failure propagates (H1)."""
+
+    mode = Mode.SERIAL
+
+
+@frozen(eq=False, repr=False)
+class Waterfall(HookPoint[P], Generic[P, R]):
+    """Lets each listener decide; ``listener(payload, next)`` (H1).
+
+    Attributes:
+        result: the class, or classes, of what a listener may return; ``object`` where anything goes.
+    """
+
+    result: type[R] | tuple[type[Any], ...] = object  # type: ignore[assignment]
+
+    mode = Mode.WATERFALL
 
 
 def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listener, BaseException], None]) -> None:
@@ -107,7 +132,7 @@ async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
 
 
 async def waterfall(
-    point: HookPoint[Any, Any], listeners: tuple[Listener, ...], payload: Any, base: Callable[[], Awaitable[Any]]
+    point: Waterfall[Any, Any], listeners: tuple[Listener, ...], payload: Any, base: Callable[[], Awaitable[Any]]
 ) -> Any:
     """Let each living listener decide, the first registered outermost; ``base`` is what the last ``next`` gives (H1).
 
@@ -132,9 +157,6 @@ async def waterfall(
     return await call(0)
 
 
-def _expected(point: HookPoint[Any, Any]) -> str:
+def _expected(point: Waterfall[Any, Any]) -> str:
     wanted = point.result if isinstance(point.result, tuple) else (point.result,)
-    return " or ".join([kind.__name__ for kind in wanted])  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-
-
-__all__ = ["HookPoint", "Mode", "Scope", "emit", "serial", "waterfall"]
+    return " or ".join([kind.__name__ for kind in wanted])

@@ -7,13 +7,14 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import trio
 
 from .errors import MisuseError
-from .hooks import HookPoint
+from .hooks import Emit, Serial, Waterfall
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
 from .registry import Agents
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .session.store import SessionStore
 
 T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
 LOGGER = logging.getLogger("treadle")
 Approver = Callable[[ToolProposal, str], Awaitable[bool]]
 
@@ -51,12 +54,10 @@ class Host:
         approver: Approver | None = None,
         cwd: str | None = None,
     ) -> None:
-        import os
-
         self.store = store
         self.checks = checks
         self.approver = approver
-        self.cwd = cwd if cwd is not None else os.getcwd()
+        self.cwd = cwd if cwd is not None else str(Path.cwd())
         self.scope = Scope("host")
         self.models = Models()
         self.agents = Agents(self)
@@ -78,21 +79,28 @@ class Host:
         """Tools that every agent of this host has."""
         return ToolRegistry(self.scope)
 
-    def on(self, point: HookPoint[Any, Any], listener: Callable[..., Any]) -> Disposer:
+    @overload
+    def on(
+        self, point: Waterfall[P, R], listener: Callable[[P, Callable[[], Awaitable[R]]], Awaitable[R] | R]
+    ) -> Disposer: ...
+    @overload
+    def on(self, point: Emit[P] | Serial[P], listener: Callable[[P], object]) -> Disposer: ...
+    def on(self, point: Any, listener: Callable[..., Any]) -> Disposer:
         """Listen at a hook point for every agent of this host (H3)."""
         return self.scope.on(point, listener)
 
     # --- the life of the host -----------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Host:
+    async def __aenter__(self) -> Self:
         if self.thread_id != -1:
             raise MisuseError("a host is entered once; make a new one")
         self.thread_id = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
         self._context = contextvars.copy_context()
         outer = await self._stack.enter_async_context(trio.open_nursery())
-        self._nursery = await outer.start(self._serve)
-        self.scope.attach(self._nursery, self._context)
+        nursery: trio.Nursery = await outer.start(self._serve)
+        self._nursery = nursery
+        self.scope.attach(nursery, self._context)
         return self
 
     async def _serve(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from .errors import InvalidData
 
@@ -42,7 +42,7 @@ def check_json(value: Any, path: str = "$") -> None:
 
 
 def _check(value: Any, path: str, depth: int, open_ids: set[int]) -> None:
-    kind = type(value)
+    kind = cast("type[object]", type(value))
     if kind is str:
         if not text_is_lossless(value):
             raise InvalidData("text holds a lone surrogate, which UTF-8 cannot carry (S1)", path)
@@ -67,12 +67,12 @@ def _check_container(value: Any, path: str, depth: int, open_ids: set[int]) -> N
         raise InvalidData("the value contains itself (S1)", path)
     open_ids.add(id(value))
     if isinstance(value, dict):
-        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-            if type(key) is not str:  # pyright: ignore[reportUnknownArgumentType]
+        for key, item in cast("dict[Any, Any]", value).items():
+            if type(key) is not str:
                 raise InvalidData(f"key {key!r} is not text (S1)", path)
             _check(key, f"{path}.{key[:40]!r}", depth + 1, open_ids)
             _check(item, f"{path}.{key[:40]}", depth + 1, open_ids)
     else:
-        for index, item in enumerate(value):
+        for index, item in enumerate(cast("list[Any]", value)):
             _check(item, f"{path}[{index}]", depth + 1, open_ids)
-    open_ids.discard(id(value))
+    open_ids.discard(id(cast("object", value)))

@@ -30,7 +30,7 @@ from .points import (
 if TYPE_CHECKING:
     from .driver import Driver
 
-_POINTS: dict[type, HookPoint[Any, Any]] = {
+_POINTS: dict[type, HookPoint[Any]] = {
     fx.StatusChanged: AGENT_STATUS,
     fx.Inserted: INBOX_INSERTED,
     fx.Claimed: INBOX_CLAIMED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import field, frozen
@@ -10,12 +11,12 @@ from .errors import MisuseError
 from .session.events import CallConfig
 
 
-def _positive(instance: Any, attribute: Any, value: Any) -> None:
+def _positive(_: Any, attribute: Any, value: Any) -> None:
     if value is not None and (type(value) is not int or value <= 0):
         raise MisuseError(f"agent option {attribute.name} must be a positive whole number or None, not {value!r}")
 
 
-def _seconds(instance: Any, attribute: Any, value: Any) -> None:
+def _seconds(_: Any, attribute: Any, value: Any) -> None:
     if type(value) not in (int, float) or not value > 0:
         raise MisuseError(f"agent option {attribute.name} must be positive seconds, not {value!r}")
 
@@ -49,16 +50,18 @@ class AgentOptions:
         for name in self.extra:
             if name not in _EXTRA:
                 raise MisuseError(f"no plugin registered the agent option {name!r}; see register_agent_option (L10)")
-            _EXTRA[name](self.extra[name])
+            check = _EXTRA[name]
+            if check is not None:
+                check(self.extra[name])
         object.__setattr__(
             self, "config", CallConfig(self.provider, self.model, self.max_tokens, self.reasoning_effort)
         )
 
 
-_EXTRA: dict[str, Any] = {}
+_EXTRA: dict[str, Callable[[Any], object] | None] = {}
 
 
-def register_agent_option(name: str, check: Any = lambda value: None) -> None:
+def register_agent_option(name: str, check: Callable[[Any], object] | None = None) -> None:
     """Let ``AgentOptions.extra`` carry an option of a plugin (L10).
 
     Args:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 def outcome(kernel: Kernel, given: i.Outcome) -> None:
+    """The owed operation is over: a cancel wins over whatever it decided (C8)."""
     _expect(kernel, given)
     operation, kernel.owed = kernel.owed, None
     if isinstance(given, i.Answered):
@@ -164,6 +165,7 @@ def _answered(kernel: Kernel, given: i.Answered) -> None:
 
 
 def proceeded(kernel: Kernel) -> None:
+    """The notifications of a whole answer have run: the step may end (H4)."""
     if kernel.owed is not PROCEED:
         raise InvalidTrigger(f"nothing proceeds: {kernel.owed} is owed (L7)")
     kernel.owed = None
@@ -194,6 +196,7 @@ def _limited(kernel: Kernel) -> bool:
 
 
 def request_progress(kernel: Kernel, given: i.Prepared | i.AttemptRecorded) -> None:
+    """A request is prepared, or an attempt ended without a whole answer (T1, C5)."""
     if not isinstance(kernel.owed, Request):
         raise InvalidTrigger(f"no request is under way: {kernel.owed} is owed (L7)")
     if isinstance(given, i.AttemptRecorded):
@@ -212,6 +215,7 @@ def request_progress(kernel: Kernel, given: i.Prepared | i.AttemptRecorded) -> N
 def tool_progress(
     kernel: Kernel, given: i.CallStarted | i.CallRefused | i.CallFinished | i.CallSettled | i.CallDropped
 ) -> None:
+    """A call starts, finishes, is refused, settled or dropped (§11)."""
     schedule = kernel.schedule
     if schedule is None or not isinstance(kernel.owed, RunTools):
         raise InvalidTrigger(f"no tools are running: {kernel.owed} is owed (L7)")

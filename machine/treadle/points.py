@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from attrs import field, frozen
 
 from .effects import Status
-from .hooks import HookPoint, Mode
+from .hooks import Emit, HookPoint, Serial, Waterfall
 from .models.adapter import ModelRequest, RetryPolicy
 from .models.failures import Failure
 from .models.messages import Block, ToolCall, UserMessage
@@ -415,51 +415,58 @@ class PresetChosen:
 
 # --- the points -------------------------------------------------------------------------------------------------------
 
-_E, _S, _W = Mode.EMIT, Mode.SERIAL, Mode.WATERFALL
 
-AGENT_STATUS = HookPoint("agent/status", _E, AgentStatus, doc="Status flipped between idle and running (L5).")
-INBOX_INSERTED = HookPoint("agent/inbox/inserted", _E, InboxInserted, doc="A message entered the inbox (I4).")
-INBOX_CLAIMED = HookPoint("agent/inbox/claimed", _E, InboxClaimed, doc="The open turn claimed a message (I4).")
-INBOX_DISCARDED = HookPoint("agent/inbox/discarded", _E, InboxDiscarded, doc="A message was discarded (I4).")
-INBOX_UPDATED = HookPoint("agent/inbox/updated", _E, InboxUpdated, doc="A message was edited or steered (I9).")
-AGENT_PARKED = HookPoint("agent/parked", _E, AgentParked, doc="An activity left waking input behind (L3).")
-ASSISTANT_STREAM = HookPoint("agent/assistant-stream", _E, AssistantStream, doc="A frame of a live attempt (Q9).")
-AGENT_ERROR = HookPoint("agent/error", _E, AgentError, doc="Something failed (T9, N8).")
-CANCEL_REQUESTED = HookPoint("agent/cancel-requested", _E, CancelRequest, doc="An activity was cancelled (C2).")
-AGENT_DISPOSED = HookPoint("agent/disposed", _E, AgentGone, doc="The agent left the registry (O4).")
-SESSION_START = HookPoint("agent/session-start", _E, SessionStarted, doc="A session's life began (O18).")
-SESSION_EVENT = HookPoint("session/event", _E, SessionEventAdded, doc="An event was appended to a live log.")
-TOOLS_RESULT = HookPoint("tools/result", _E, ToolSettled, doc="A call has its final result (K2).")
-CONFIG_START_FAILED = HookPoint(
-    "agent-loop/config-start-failed", _E, ConfigStartFailed, doc="A declared agent could not be started (O8)."
+AGENT_STATUS = Emit("agent/status", AgentStatus, "Status flipped between idle and running (L5).")
+INBOX_INSERTED = Emit("agent/inbox/inserted", InboxInserted, "A message entered the inbox (I4).")
+INBOX_CLAIMED = Emit("agent/inbox/claimed", InboxClaimed, "The open turn claimed a message (I4).")
+INBOX_DISCARDED = Emit("agent/inbox/discarded", InboxDiscarded, "A message was discarded (I4).")
+INBOX_UPDATED = Emit("agent/inbox/updated", InboxUpdated, "A message was edited or steered (I9).")
+AGENT_PARKED = Emit("agent/parked", AgentParked, "An activity left waking input behind (L3).")
+ASSISTANT_STREAM = Emit("agent/assistant-stream", AssistantStream, "A frame of a live attempt (Q9).")
+AGENT_ERROR = Emit("agent/error", AgentError, "Something failed (T9, N8).")
+CANCEL_REQUESTED = Emit("agent/cancel-requested", CancelRequest, "An activity was cancelled (C2).")
+AGENT_DISPOSED = Emit("agent/disposed", AgentGone, "The agent left the registry (O4).")
+SESSION_START = Emit("agent/session-start", SessionStarted, "A session's life began (O18).")
+SESSION_EVENT = Emit("session/event", SessionEventAdded, "An event was appended to a live log.")
+TOOLS_RESULT = Emit("tools/result", ToolSettled, "A call has its final result (K2).")
+CONFIG_START_FAILED = Emit(
+    "agent-loop/config-start-failed", ConfigStartFailed, "A declared agent could not be started (O8)."
 )
-PRESET_SELECTED = HookPoint("agent-preset/selected", _E, PresetChosen, doc="A session committed another preset (O9).")
+PRESET_SELECTED = Emit("agent-preset/selected", PresetChosen, "A session committed another preset (O9).")
 
-AGENT_CREATED = HookPoint("agent/created", _S, AgentCreation, doc="A new agent, before its input is released (O1).")
-TURN_STOPPING = HookPoint("agent/turn-stopping", _S, TurnIsStopping, doc="The turn is about to close (T4).")
-SESSION_FLUSH = HookPoint("session/flush", _S, SessionFlushing, doc="A turn ended: make the log durable (P8).")
+AGENT_CREATED = Serial("agent/created", AgentCreation, "A new agent, before its input is released (O1).")
+TURN_STOPPING = Serial("agent/turn-stopping", TurnIsStopping, "The turn is about to close (T4).")
+SESSION_FLUSH = Serial("session/flush", SessionFlushing, "A turn ended: make the log durable (P8).")
 
-PROMPT_SUBMIT = HookPoint(
-    "agent/prompt-submit", _W, PromptSubmission, (Allow, BlockPrompt), "Let a claimed prompt in, or block it (H7)."
+PROMPT_SUBMIT: Waterfall[PromptSubmission, Allow | BlockPrompt] = Waterfall(
+    "agent/prompt-submit", PromptSubmission, "Let a claimed prompt in, or block it (H7).", (Allow, BlockPrompt)
 )
-PRE_STEP = HookPoint("agent/pre-step", _W, StepProposal, (Enter, Reject), "Decide about a proposed step (T2).")
-REQUEST = HookPoint("agent/request", _W, RequestProposal, CallConfig, "Replace the call's configuration (Q11).")
-REQUEST_ERROR = HookPoint(
-    "agent/request-error", _W, RequestFailure, (Retry, type(None)), "Own the recovery of a failed attempt (H6)."
+PRE_STEP: Waterfall[StepProposal, Enter | Reject] = Waterfall(
+    "agent/pre-step", StepProposal, "Decide about a proposed step (T2).", (Enter, Reject)
 )
-LLM_STREAM = HookPoint("llm/stream", _W, StreamProposal, AsyncIterator, "Wrap or replace an attempt's stream.")
-SYSTEM_PROMPT_ASSEMBLE = HookPoint(
-    "system-prompt/assemble", _W, PromptAssembly, Prompt, "Replace the assembled prompt (R1)."
+REQUEST: Waterfall[RequestProposal, CallConfig] = Waterfall(
+    "agent/request", RequestProposal, "Replace the call's configuration (Q11).", CallConfig
 )
-TOOLS_PRE_EXECUTE = HookPoint(
-    "tools/pre-execute", _W, ToolProposal, (AllowCall, DenyCall, AskCall), "Allow, deny or ask about a call (K2)."
+REQUEST_ERROR: Waterfall[RequestFailure, Retry | None] = Waterfall(
+    "agent/request-error", RequestFailure, "Own the recovery of a failed attempt (H6).", (Retry, type(None))
 )
-TOOLS_EXECUTE = HookPoint("tools/execute", _W, ToolProposal, object, "Wrap the execution of a call (K2).")
-TOOLS_POST_EXECUTE = HookPoint(
-    "tools/post-execute", _W, ToolOutcome, (AcceptResult, ReplaceResult, BlockResult), "Accept or change a result (K2)."
+LLM_STREAM: Waterfall[StreamProposal, AsyncIterator[Chunk]] = Waterfall(
+    "llm/stream", StreamProposal, "Wrap or replace an attempt's stream.", AsyncIterator
+)
+SYSTEM_PROMPT_ASSEMBLE: Waterfall[PromptAssembly, Prompt] = Waterfall(
+    "system-prompt/assemble", PromptAssembly, "Replace the assembled prompt (R1).", Prompt
+)
+TOOLS_PRE_EXECUTE: Waterfall[ToolProposal, AllowCall | DenyCall | AskCall] = Waterfall(
+    "tools/pre-execute", ToolProposal, "Allow, deny or ask about a call (K2).", (AllowCall, DenyCall, AskCall)
+)
+TOOLS_EXECUTE: Waterfall[ToolProposal, Any] = Waterfall(
+    "tools/execute", ToolProposal, "Wrap the execution of a call (K2).", object
+)
+TOOLS_POST_EXECUTE: Waterfall[ToolOutcome, AcceptResult | ReplaceResult | BlockResult] = Waterfall(
+    "tools/post-execute", ToolOutcome, "Accept or change a result (K2).", (AcceptResult, ReplaceResult, BlockResult)
 )
 
-POINTS: tuple[HookPoint[Any, Any], ...] = tuple(
-    [value for value in list(globals().values()) if isinstance(value, HookPoint)]
+POINTS: tuple[HookPoint[Any], ...] = tuple(
+    [cast("HookPoint[Any]", value) for value in list(globals().values()) if isinstance(value, HookPoint)]
 )
 """Every hook point, in the order of the catalogue."""

@@ -162,7 +162,8 @@ def _header(driver: Driver, state: RequestState, config: CallConfig) -> RequestH
 
 def _context(state: RequestState, call: PreparedCall) -> RequestContext | None:
     config, info, last = call.config, call.info, state.context
-    assert config.provider is not None and config.model is not None
+    assert config.provider is not None
+    assert config.model is not None
     if (
         last is not None
         and last.provider == config.provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import trio
 from attrs import define
@@ -13,9 +13,11 @@ from attrs import define
 from .errors import ScopeClosed
 
 if TYPE_CHECKING:
-    from .hooks import HookPoint
+    from .hooks import Emit, HookPoint, Serial, Waterfall
 
 T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
 Disposer = Callable[[], None]
 
 
@@ -60,7 +62,7 @@ class Scope:
         self.closed = False
         self._children: dict[Scope, None] | None = None
         self._closers: list[Callable[[], Any]] | None = None
-        self._listeners: dict[HookPoint, list[Listener]] | None = None
+        self._listeners: dict[HookPoint[Any], list[Listener]] | None = None
         self._merged: dict[object, Any] | None = None
         self._tables: dict[str, dict[str, Any]] | None = None
         self._tasks: dict[trio.CancelScope, None] | None = None
@@ -80,7 +82,13 @@ class Scope:
         if self.closed:
             raise ScopeClosed(f"scope {self.name!r} has ended; register before it does (O5)")
 
-    def on(self, point: HookPoint, function: Callable[..., Any]) -> Disposer:
+    @overload
+    def on(
+        self, point: Waterfall[P, R], function: Callable[[P, Callable[[], Awaitable[R]]], Awaitable[R] | R]
+    ) -> Disposer: ...
+    @overload
+    def on(self, point: Emit[P] | Serial[P], function: Callable[[P], object]) -> Disposer: ...
+    def on(self, point: HookPoint[Any], function: Callable[..., Any]) -> Disposer:
         """Listen at a hook point, in this scope and below (H3).
 
         Returns:
@@ -118,7 +126,7 @@ class Scope:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def listeners(self, point: HookPoint) -> tuple[Listener, ...]:
+    def listeners(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
         """Who listens here: outer scopes first, each in order of registration."""
         if self._listeners is None:
             return self.parent.listeners(point) if self.parent is not None else ()

@@ -8,13 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.adapters.wires import Body, Loopback, Outcome, bodies, cut, memory, outcome
 from treadle.models.adapter import RETRIED_CODES
 from treadle.models.assembly import Recorder
 from treadle_adapters.models.decoding import Reply
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
-
-from tests.adapters.wires import Body, Loopback, Outcome, bodies, cut, memory, outcome
 
 MAKERS: dict[str, Callable[..., HTTPModel]] = {"openai": OpenAIChat}
 STOPS = {"stop": "stop", "tool_calls": "tool-calls", "length": "max-tokens"}

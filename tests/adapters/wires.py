@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ class Body:
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
     edges = [0, *at, len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False) if end > start]
+    return [data[start:end] for start, end in pairwise(edges) if end > start]
 
 
 def bodies(*protos: str) -> list[Body]:
@@ -59,9 +60,7 @@ def bodies(*protos: str) -> list[Body]:
     for row in rows:
         size = (HERE / row["file"]).stat().st_size
         cuts = {"none": (), "every_byte": range(1, size)}.get(str(row["split"]), row["split"])
-        body = Body(
-            row["file"], row["proto"], row["status"], row["headers"], tuple(cuts), row["after"], row["expect"]
-        )
+        body = Body(row["file"], row["proto"], row["status"], row["headers"], tuple(cuts), row["after"], row["expect"])
         if not protos or body.proto in protos:
             found.append(body)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from importlib import metadata
 
@@ -31,7 +32,8 @@ class Endpoint:
     """Where one adapter's requests go. Connections are shared by all its attempts and made when first needed.
 
     Args:
-        base_url: the address before ``/chat/completions`` and its like; a query in it is kept.
+        base_url: the address before ``/chat/completions`` and its like; a query in it is kept. Keys do not belong
+            there: httpx logs addresses.
         credential: the API key.
         headers: sent with every request; their values are treated as secrets (X1).
         client: used as it is, and left open by ``aclose``.
@@ -52,20 +54,24 @@ class Endpoint:
     ) -> None:
         if client is not None and transport is not None:
             raise MisuseError("give either client or transport, not both")
-        self._base = _address(base_url)
+        self._base, login = _address(base_url)
         self._given = client
         self._transport = transport
         self._made: tuple[trio.lowlevel.TrioToken, httpx.AsyncClient] | None = None
         self.credential = credential
-        self._headers = {"User-Agent": user_agent(), **(headers or {})}
-        self._secrets = (*(headers or {}).values(), *([self._base.password] if self._base.password else ()))
+        self._headers = {"User-Agent": user_agent(), **login, **(headers or {})}
+        self._secrets = (
+            *(headers or {}).values(),
+            *self._base.params.values(),
+            *[value.removeprefix("Basic ") for value in login.values()],
+        )
         for name, value in self._headers.items():
             if not (name + value).isascii() or not (name + value).isprintable() or not name:
                 raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
 
     def __str__(self) -> str:
         """The address as messages may show it: without user, password and query (X1)."""
-        return str(self._base.copy_with(username=None, password=None, query=None, fragment=None))
+        return str(self._base.copy_with(query=None, fragment=None))
 
     def __repr__(self) -> str:
         return f"<Endpoint {self}, {self.credential!r}>"
@@ -119,11 +125,15 @@ class Endpoint:
             await made[1].aclose()
 
 
-def _address(base_url: str) -> httpx.URL:
+def _address(base_url: str) -> tuple[httpx.URL, dict[str, str]]:
+    """The address, and the header that a user and password in it stand for; httpx logs addresses as they are (X1)."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
         raise MisuseError(f"the base URL is not valid: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise MisuseError("the base URL must begin with http:// or https:// and name a host")
-    return url
+    if not url.userinfo:
+        return url, {}
+    login = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
+    return url.copy_with(userinfo=b""), {"Authorization": f"Basic {login}"}

@@ -54,8 +54,9 @@ class CallAssembler:
         Raises:
             ModelFailure: a bound is exceeded (X3).
         """
-        for item in as_list(deltas):
-            delta = as_object(item)
+        for delta in map(as_object, as_list(deltas)):
+            if not delta:
+                continue
             function = as_object(delta.get("function"))
             call = self._find(delta.get("index"), as_text(delta.get("id")), as_text(function.get("name")))
             self._name(call, as_text(function.get("name")))

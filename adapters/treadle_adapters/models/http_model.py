@@ -270,12 +270,14 @@ class HTTPModel(ABC):
         """The failure as it may leave the adapter: bounded, free of credentials (X1), with the request's id."""
         secrets = self._endpoint.secrets()
         failure = clean_failure(error.failure)
-        failure = msgspec.structs.replace(
-            failure,
-            message=redact(failure.message, secrets),
-            request_id=failure.request_id or (request_id(response.headers) if response is not None else None),
+        asked = failure.request_id or (request_id(response.headers) if response is not None else None)
+        reported = ModelFailure(
+            msgspec.structs.replace(
+                failure,
+                message=redact(failure.message, secrets),
+                request_id=None if asked is None else redact(asked, secrets),
+            )
         )
-        reported = ModelFailure(failure)
         cause = error.__cause__
         if cause is not None:
             told = describe(cause)

@@ -1,0 +1,1 @@
+"""Messages, streams, adapters and routes."""

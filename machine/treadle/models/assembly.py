@@ -262,7 +262,7 @@ def is_blank(content: tuple[Block, ...]) -> bool:
 
 
 def _storable(texts: list[str]) -> list[str]:
-    """The deltas as stored. A lone half of a surrogate pair is kept as an escape that ``\\u`` text shows (S1)."""
+    r"""The deltas as stored. A lone half of a surrogate pair is kept as an escape that ``\u`` text shows (S1)."""
     if all(map(text_is_lossless, texts)):
         return texts
     return [text if text_is_lossless(text) else _join_halves(text) for text in texts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
@@ -69,15 +69,23 @@ def failure_of(error: BaseException) -> Failure:
     The message holds the chain of causes; the code is that of the innermost single exception of a group,
     ``UNKNOWN`` when it has none.
     """
-    inner: BaseException = error
-    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        inner = inner.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    inner = innermost(error)
     if isinstance(inner, ModelFailure):
         return clean_failure(inner.failure)
     code: object = getattr(inner, "code", None)
     if not isinstance(code, str) or not code or not code.isascii() or len(code) > 64:
         code = Code.UNKNOWN.value
     return Failure(message=describe(inner), code=str.__str__(code))
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The single exception inside groups of one (T9)."""
+    while isinstance(error, BaseExceptionGroup):
+        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        if len(members) != 1:
+            return cast("BaseException", error)
+        error = members[0]
+    return error
 
 
 def clean_failure(failure: Failure) -> Failure:

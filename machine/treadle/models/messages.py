@@ -221,7 +221,7 @@ def check_user_message(message: object) -> UserMessage:
         raise InvalidMessage(f"a message needs an id of 1 to 512 characters, not {message.id!r} (D3)")
     if message.role != "user":
         raise InvalidMessage(f"message {message.id!r} has the role {message.role!r}; only 'user' is delivered (D3)")
-    if not isinstance(content, tuple) or not content or len(content) > MAX_BLOCKS:  # pyright: ignore[reportUnknownArgumentType]
+    if type(content) is not tuple or not content or len(content) > MAX_BLOCKS:  # pyright: ignore[reportUnknownArgumentType]
         raise InvalidMessage(f"message {message.id!r} needs a tuple of 1 to {MAX_BLOCKS} content blocks (D3)")
     if not isinstance(message.source, Source):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"message {message.id!r} needs a source (D3)")

@@ -112,7 +112,7 @@ class Models:
 def _resolve(config: CallConfig, last: CallConfig | None, info: ModelInfo) -> CallConfig:
     moved = last is not None and (last.provider, last.model) != (config.provider, config.model)
     fields = {"max_tokens": config.max_tokens, "reasoning_effort": config.reasoning_effort}
-    marks = set(config.defaulted)
+    marks: set[str] = set(config.defaulted)
     if moved:
         for name in marks:
             fields[name] = None

@@ -132,7 +132,7 @@ class ScriptedModel:
         """Add entries to the end of the script."""
         self._script.extend(entries)
 
-    async def model_info(self, model: str) -> ModelInfo:
+    async def model_info(self, model: str) -> ModelInfo:  # noqa: ARG002  # the protocol's parameter
         """See ``ModelAdapter.model_info``."""
         return self._info
 

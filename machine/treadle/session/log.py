@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -302,8 +303,6 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
     Raises:
         MisuseError: the id is not allowed, or ``cwd`` is not absolute.
     """
-    import os.path
-
-    if not os.path.isabs(cwd):
+    if not Path(cwd).is_absolute():
         raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
     return SessionHeader(session_id(id), wall_clock() if created_at is None else created_at, cwd, **fields)

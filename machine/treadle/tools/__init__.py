@@ -1,0 +1,1 @@
+"""Tools: definition, registry, pipeline."""

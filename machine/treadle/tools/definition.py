@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import msgspec
 from attrs import field, frozen
@@ -116,10 +116,11 @@ class Tool:
 
 
 def _check_fields(tool: Tool) -> None:
-    name: object = tool.name
+    name = cast("object", tool.name)
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable() or " " in name:
         raise MisuseError(f"a tool's name is 1 to 128 printable characters without spaces, not {name!r} (K1)")
-    if not isinstance(tool.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    description = cast("object", tool.description)
+    if not isinstance(description, str):
         raise MisuseError(f"tool {name!r} needs a description in text (K1)")
     if not callable(tool.execute):
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
@@ -133,6 +134,12 @@ def _check_fields(tool: Tool) -> None:
             raise MisuseError(f"tool {name!r}: {option} must be a function (K1)")
 
 
+@overload
+def tool(function: Callable[..., Any]) -> Tool: ...
+@overload
+def tool(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+@overload
+def tool(function: Callable[..., Any] | None, **options: Any) -> Any: ...
 def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a ``Tool`` of a function; usable as a decorator, with or without options.
 
@@ -147,7 +154,11 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         MisuseError: the hints cannot be expressed in JSON, or an option is wrong.
     """
     if function is None:
-        return lambda given: tool(given, **options)
+
+        def decorate(given: Callable[..., Any]) -> Tool:
+            return tool(given, **options)
+
+        return decorate
     takes_run = "run" in inspect.signature(function).parameters
     name = options.pop("name", function.__name__)
     description = options.pop("description", inspect.getdoc(function) or name)

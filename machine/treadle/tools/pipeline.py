@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import trio
@@ -11,6 +11,7 @@ from attrs import define, evolve
 
 from ..hooks import emit, waterfall
 from ..lossless import MAX_DEPTH
+from ..models.failures import innermost
 from ..models.messages import ToolCall, check_user_message
 from ..points import (
     TOOLS_EXECUTE,
@@ -93,19 +94,26 @@ def parse_arguments(text: str) -> dict[str, Any]:
     if len(text) > MAX_ARGUMENT_CHARACTERS:
         raise ValueError(f"the arguments are longer than {MAX_ARGUMENT_CHARACTERS} characters")
     try:
-        value = msgspec.json.decode(text)
+        value: Any = msgspec.json.decode(text)
     except RecursionError:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise ValueError(f"the arguments are no valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"the arguments must be a JSON object, not {_kind(value)} (at byte 0)")
-    return value  # pyright: ignore[reportUnknownVariableType]
+        raise ValueError(f"the arguments must be a JSON object, not {_kind(value)} (at byte 0)")  # noqa: TRY004  # one kind of refusal
+    return cast("dict[str, Any]", value)
 
 
 def _kind(value: Any) -> str:
-    names = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
-    return names.get(type(value), "null")
+    names: dict[type[object], str] = {
+        list: "an array",
+        str: "a string",
+        int: "a number",
+        float: "a number",
+        bool: "a boolean",
+    }
+    kind = cast("type[object]", type(value))
+    return names.get(kind, "null")
 
 
 async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> None:
@@ -199,9 +207,7 @@ def _failed(driver: Driver, error: BaseException) -> Result:
         if driver.kernel.cause is not None:
             raise error
         return raised(error)
-    while isinstance(real, BaseExceptionGroup) and len(real.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        real = real.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return raised(real)
+    return raised(innermost(real))
 
 
 async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Any:

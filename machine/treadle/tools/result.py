@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from attrs import evolve, field, frozen
@@ -95,7 +95,9 @@ def _normalize(tool: Tool, returned: Any) -> Result:
 
 
 def _is_content(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and bool(value) and all([isinstance(item, Block) for item in value])  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(value, (tuple, list)) or not value:
+        return False
+    return all(isinstance(item, Block) for item in cast("list[Any]", value))
 
 
 def _blocks(content: Any) -> tuple[Block, ...]:
@@ -128,10 +130,11 @@ def check_size(value: Any) -> None:
         if count > MAX_NODES:
             raise InvalidData(f"more than {MAX_NODES} values in one result (X3)")
         if type(item) is dict or type(item) is list or type(item) is tuple:
-            if id(item) in seen:
+            inner = cast("dict[str, Any] | list[Any]", item)
+            if id(inner) in seen:
                 continue
-            seen.add(id(item))
-            todo.extend(item.values() if type(item) is dict else item)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            seen.add(id(inner))
+            todo.extend(inner.values() if isinstance(inner, dict) else inner)
 
 
 def limit(result: Result, most: int) -> Result:
