@@ -70,6 +70,7 @@ from .models.stream import (
 from .options import AgentOptions, register_agent_option
 from .receipts import Receipt
 from .registry import Agents
+from .retry import Retries, install_retries
 from .scope import Scope
 from .session.events import (
     Aborted,
@@ -169,6 +170,7 @@ __all__ = [
     "ReasoningDelta",
     "Receipt",
     "Rejected",
+    "Retries",
     "RetryPolicy",
     "Row",
     "Scope",
@@ -209,6 +211,7 @@ __all__ = [
     "decode_event",
     "encode_event",
     "event",
+    "install_retries",
     "message",
     "new_id",
     "register_agent_option",

@@ -22,6 +22,7 @@ from .points import (
     StepProposal,
 )
 from .prompt import assemble
+from .signal import Signal
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -68,9 +69,13 @@ async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tupl
     async def default() -> Allow:
         return Allow()
 
-    payload = PromptSubmission(driver.agent, prompt, operation.turn, driver.signal)
+    signal = driver.admission_signal = Signal()
+    payload = PromptSubmission(driver.agent, prompt, operation.turn, signal)
     listeners = driver.agent.scope.listeners(PROMPT_SUBMIT)
-    decision: Allow | BlockPrompt = await waterfall(PROMPT_SUBMIT, listeners, payload, default)
+    try:
+        decision: Allow | BlockPrompt = await waterfall(PROMPT_SUBMIT, listeners, payload, default)
+    finally:
+        driver.admission_signal = None
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
         return i.Refused(decision.reason, companions)

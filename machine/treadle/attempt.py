@@ -13,7 +13,7 @@ from . import inputs as i
 from .hooks import waterfall
 from .ids import new_id
 from .models.adapter import ModelRequest
-from .models.assembly import MAX_CALLS, Recorder, is_blank
+from .models.assembly import MAX_CALLS, MalformedStream, Recorder, is_blank
 from .models.failures import Code, Failure, ModelFailure, failure_of
 from .models.messages import AssistantMessage, Block, ToolCall
 from .models.runtime import PreparedCall
@@ -42,6 +42,7 @@ async def run_attempt(
     """
     state.revision += 1
     run = Attempt(driver, state, call, operation)
+    request = run.request()
     driver.recorder = run.recorder
     run.framed = bool(driver.agent.scope.listeners(ASSISTANT_STREAM))
     error: BaseException | None = None
@@ -49,15 +50,15 @@ async def run_attempt(
         if run.framed:
             driver.frame(FrameStart(run.id, state.revision, operation.turn, operation.step))
         await trio.lowlevel.checkpoint_if_cancelled()
-        await run.play()
+        await run.play(request)
     except BaseException as raised:
         error = raised
     finally:
         driver.recorder = None
     if driver.kernel.cause is not None:
         return run.cut_off(error)
-    if error is not None and not isinstance(error, Exception):
-        run.settle_attempt(None)
+    if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
+        run.abandon()
         raise error
     return run.completed(error)
 
@@ -65,7 +66,18 @@ async def run_attempt(
 class Attempt:
     """The parts of one attempt."""
 
-    __slots__ = ("call", "driver", "framed", "id", "operation", "recorder", "started", "state")
+    __slots__ = (
+        "adapter_error",
+        "call",
+        "driver",
+        "framed",
+        "hooked",
+        "id",
+        "operation",
+        "recorder",
+        "started",
+        "state",
+    )
 
     def __init__(self, driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> None:
         self.driver = driver
@@ -76,12 +88,24 @@ class Attempt:
         self.recorder = Recorder()
         self.framed = False
         self.started = False
+        self.hooked = False
+        self.adapter_error: BaseException | None = None
 
     # --- streaming ----------------------------------------------------------------------------------------------------
 
-    async def play(self) -> None:
+    def request(self) -> ModelRequest:
+        """The attempt's request, checked against the log when checks are on (Q1)."""
+        driver = self.driver
+        session = driver.session
+        request = ModelRequest(
+            self.call.config, session.history(), self.state.tools, self.id, session.header.id, driver.signal
+        )
+        driver.host.check_request(driver, request)
+        return request
+
+    async def play(self, request: ModelRequest) -> None:
         """Stream until the finish, into the recorder."""
-        stream = await self._open()
+        stream = await self._open(request)
         self.started = True
         try:
             if self.framed:
@@ -89,27 +113,35 @@ class Attempt:
             else:
                 await self._pump(stream)
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await close_stream(stream)
 
-    async def _open(self) -> AsyncIterator[Chunk]:
+    async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         driver, operation = self.driver, self.operation
-        session = driver.session
-        request = ModelRequest(
-            self.call.config, session.history(), self.state.tools, self.id, session.header.id, driver.signal
-        )
-        driver.host.check_request(driver, request)
         listeners = driver.agent.scope.listeners(LLM_STREAM)
         if not listeners:
             return self.call.adapter.stream(request)
 
+        self.hooked = True
+
         async def default() -> AsyncIterator[Chunk]:
-            return self.call.adapter.stream(request)
+            return self._adapter_stream(request)
 
         payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
         return stream
+
+    async def _adapter_stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """The adapter's stream as middleware sees it; its own failures are told from those of the middleware (H6)."""
+        try:
+            stream = self.call.adapter.stream(request)
+            try:
+                async for chunk in stream:
+                    yield chunk
+            finally:
+                await close_stream(stream)
+        except BaseException as error:
+            self.adapter_error = error
+            raise
 
     async def _pump(self, stream: AsyncIterator[Chunk]) -> None:
         """The hot loop: deltas of the open run cost two appends."""
@@ -149,6 +181,17 @@ class Attempt:
                 paused = time.time()
 
     # --- how it ended -------------------------------------------------------------------------------------------------
+
+    def is_of_a_hook(self, error: BaseException) -> bool:
+        """Whether middleware raised it: recovery is for failures of the provider only (H6)."""
+        return self.hooked and error is not self.adapter_error and not isinstance(error, MalformedStream)
+
+    def abandon(self) -> None:
+        """Something else than the provider ended the attempt: record it if a provider call was started (C5)."""
+        if self.started:
+            self.settle_attempt(None)
+        elif self.framed:
+            self.driver.frame(FrameEnd(self.id, self.state.revision, 0, None))
 
     def completed(self, error: BaseException | None) -> i.Answered | i.AttemptFailed:
         """The stream ended by itself, or the attempt failed (Q5)."""
@@ -222,8 +265,8 @@ class Attempt:
                 pass
         if self.started:
             self._settle_cut()
-        elif self.framed:
-            self.driver.frame(FrameEnd(self.id, self.state.revision, 0, None))
+        else:
+            self.abandon()
         real = _unexpected(error)
         if real is not None:
             raise real
@@ -267,6 +310,13 @@ class Attempt:
         tag = "assistant/message" if isinstance(fact, AssistantMessageAdded) else "assistant/attempt"
         frame = FrameEnd(self.id, self.state.revision, self.recorder.chunks, (tag, len(driver.session)))
         driver.after_commit(lambda: driver.frame(frame))
+
+
+async def close_stream(stream: AsyncIterator[Chunk]) -> None:
+    """Close a stream that can be closed; an exhausted one takes no harm."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def _unexpected(error: BaseException | None) -> BaseException | None:

@@ -64,6 +64,7 @@ class Driver:
         "_signal",
         "_thread",
         "_waiting",
+        "admission_signal",
         "agent",
         "creator",
         "finished",
@@ -80,6 +81,7 @@ class Driver:
 
     def __init__(self, agent: Agent, host: Host, session: Session, kernel: Kernel) -> None:
         self.agent = agent
+        self.admission_signal: Signal | None = None
         self.host = host
         self.session = session
         self.kernel = kernel
@@ -168,6 +170,8 @@ class Driver:
     def _abort(self, effect: fx.Abort) -> None:
         self.since = trio.current_time()
         self.signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
+        if self.admission_signal is not None:
+            self.admission_signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
         if self.recorder is not None:
             self.recorder.freeze()
         if self._op_scope is not None:

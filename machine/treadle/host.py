@@ -18,6 +18,7 @@ from .hooks import Emit, Serial, Waterfall
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
 from .registry import Agents
+from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
 from .tools.registry import ToolRegistry
 
@@ -44,6 +45,7 @@ class Host:
         checks: verify the invariants while running; a violation raises where it was caused.
         approver: answers pre-execute hooks that ask (K2).
         cwd: the working directory of sessions that name none.
+        retries: retries failed attempts by their adapter's policy (Q6); ``None`` leaves that to other listeners.
     """
 
     def __init__(
@@ -53,12 +55,15 @@ class Host:
         checks: bool = False,
         approver: Approver | None = None,
         cwd: str | None = None,
+        retries: Retries | None = DEFAULT_RETRIES,
     ) -> None:
         self.store = store
         self.checks = checks
         self.approver = approver
         self.cwd = cwd if cwd is not None else str(Path.cwd())
         self.scope = Scope("host")
+        if retries is not None:
+            install_retries(self.scope, retries)
         self.models = Models()
         self.agents = Agents(self)
         self.thread_id = -1

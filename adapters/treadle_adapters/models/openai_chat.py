@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import AssistantMessage, Message, Reasoning, SystemMessage, ToolResultMessage, UserMessage
+from treadle.models.messages import AssistantMessage, Message, Reasoning, SystemMessage, ToolCall, ToolResultMessage, UserMessage
 from treadle.session.events import CallConfig, ToolSchema
 
 from .chat_stream import ChatDecoder
@@ -100,7 +100,7 @@ class OpenAIChat(HTTPModel):
         """An answer of the model; empty when it holds neither text nor calls."""
         calls = calls_of(message.content)
         thoughts = [block.text for block in message.content if type(block) is Reasoning]
-        said = tuple([block for block in message.content if block not in calls and type(block) is not Reasoning])
+        said = tuple([block for block in message.content if type(block) is not ToolCall and type(block) is not Reasoning])
         text = content_text(said)
         if not text and not calls:
             return b""

@@ -75,9 +75,13 @@ class Snapshot:
     blocks: list[tuple[int, bool]]
 
 
-def malformed(message: str) -> ModelFailure:
+class MalformedStream(ModelFailure):
+    """An adapter's stream breaks the chunk protocol or a bound (Q5, X3)."""
+
+
+def malformed(message: str) -> MalformedStream:
     """A stream that breaks the chunk protocol (Q5)."""
-    return ModelFailure(Failure(f"the adapter's stream is malformed (Q5): {message}", Code.MALFORMED_RESPONSE.value))
+    return MalformedStream(Failure(f"the adapter's stream is malformed (Q5): {message}", Code.MALFORMED_RESPONSE.value))
 
 
 @define

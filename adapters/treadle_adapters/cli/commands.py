@@ -1,0 +1,120 @@
+"""From the words on the command line to a command, and from what it raises to an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+from rich.text import Text
+
+import treadle
+from treadle.errors import MisuseError, TreadleError
+
+from .exits import Exit
+from .mounts import GROUPS, MissingExtra, Mount, available, chosen
+from .safe_text import safe_text
+
+_ABOUT = "A verified driver core for AI agents. Begin with `treadle demo`."
+
+
+def run_command(tokens: list[str]) -> int:
+    """Run ``treadle`` with these words and return its exit status."""
+    forgive_encoding()
+    try:
+        return _status(_run(tokens))
+    except CycloptsError:
+        return Exit.USAGE  # it is printed already
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return Exit.FAILED
+    except Exception as error:
+        return _told(error)
+
+
+def _run(tokens: list[str]) -> Any:
+    mounts = available()
+    mount = chosen(tokens, mounts)
+    target = mount.load() if mount is not None else None
+    if mount is not None and mount.raw:
+        return target(tokens[len(mount.path) :])
+    app = build_app(mounts, mount, target)
+    return app(tokens or ["--help"], exit_on_error=False, result_action="return_value")
+
+
+def build_app(mounts: Sequence[Mount], mount: Mount | None = None, target: Any = None) -> App:
+    """Put the commands together; only ``mount`` gets its ``target``, the others are not imported."""
+    app = App(name="treadle", help=_ABOUT, version=treadle.__version__, help_format="markdown")
+    groups: dict[str, App] = {}
+    for each in mounts:
+        parent = app
+        if len(each.path) > 1:
+            first = each.path[0]
+            if first not in groups:
+                groups[first] = App(name=first, help=GROUPS.get(first, ""))
+                app.command(groups[first])
+            parent = groups[first]
+        if each is not mount:
+            parent.command(_not_loaded, name=each.path[-1], help=each.help)
+        elif isinstance(target, App):
+            parent.command(target, name=each.path[-1])
+        else:
+            parent.command(target, name=each.path[-1])
+    return app
+
+
+def _not_loaded(*tokens: Annotated[str, Parameter(show=False)]) -> None:
+    """Stand in the list of commands for one that was not asked for."""
+
+
+def _status(result: Any) -> int:
+    return Exit.OK if result is None or result is True else int(result)
+
+
+def _told(error: Exception) -> int:
+    """Say an error on stderr, in words where it is ours, and return the exit status."""
+    single: BaseException = error
+    while isinstance(single, BaseExceptionGroup) and len(single.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        single = single.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(single, BrokenPipeError):
+        _let_go_of_stdout()
+        return Exit.FAILED
+    if not isinstance(single, (TreadleError, OSError)):
+        raise error
+    say_error(_words(single))
+    return Exit.USAGE if isinstance(single, (MisuseError, MissingExtra)) else Exit.FAILED
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    return str(error)
+
+
+def say_error(text: str, then: str | None = None) -> None:
+    """Print an error, and what to do about it, on stderr."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("treadle: ", "bold red"), safe_text(text)))
+    if then:
+        console.print(Text.assemble(("         ", ""), (safe_text(then), "dim")))
+
+
+def forgive_encoding() -> None:
+    """A terminal that cannot show a character gets a substitute instead of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _let_go_of_stdout() -> None:
+    """Whoever read our output is gone; keep the interpreter from complaining about it at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass  # stdout is no file: nothing will be flushed to it

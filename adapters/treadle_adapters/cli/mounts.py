@@ -1,0 +1,96 @@
+"""The table of commands. To add one, add a row."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from attrs import frozen
+
+from treadle.errors import TreadleError
+
+
+class MissingExtra(TreadleError):
+    """A command needs libraries that are not installed."""
+
+    code = "MISSING_EXTRA"
+
+
+@frozen
+class Mount:
+    """One command.
+
+    Attributes:
+        path: its words, as in ``("export", "promela")``.
+        target: what runs it, as ``module:name``; imported when the command is called, not before. A function with
+            annotated parameters, or a cyclopts ``App``.
+        help: one line for the list of commands.
+        extra: the extra that it needs.
+        raw: ``target`` takes the list of arguments as it is, and parses it itself.
+    """
+
+    path: tuple[str, ...]
+    target: str
+    help: str
+    extra: str = "all"
+    raw: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether this treadle has the command: its module is there, whether or not its libraries are."""
+        module = self.target.partition(":")[0]
+        try:
+            return find_spec(module) is not None
+        except ImportError:
+            return False
+
+    def load(self) -> Any:
+        """Import the target.
+
+        Raises:
+            MissingExtra: a library that it needs is not installed; the text says what to install.
+        """
+        module, _, name = self.target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0].startswith("treadle"):
+                raise
+            raise MissingExtra(
+                f"`treadle {' '.join(self.path)}` needs {error.name}: pip install 'treadle[{self.extra}]'"
+            ) from error
+
+
+GROUPS = {
+    "export": "Write the lifecycle in another language.",
+    "sessions": "Look at stored sessions.",
+}
+"""The first words of commands of several words."""
+
+# fmt: off
+MOUNTS: tuple[Mount, ...] = (
+    Mount(("demo",),     "treadle_adapters.cli.demo:demo",
+          "Show an agent at work: no key, no network.", "cli"),
+    Mount(("run",),      "treadle_adapters.cli.run:run",
+          "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("diagram",),  "treadle_adapters.cli.diagram:diagram",
+          "Draw the lifecycle from its table.", "diagrams"),
+    Mount(("rig",),      "treadle_specs.rig:main",
+          "Speak the rig protocol on stdin and stdout.", "specs", raw=True),
+)
+# fmt: on
+
+
+def available() -> tuple[Mount, ...]:
+    """The commands of this installation."""
+    return tuple(mount for mount in MOUNTS if mount.exists)
+
+
+def chosen(tokens: Sequence[str], mounts: Sequence[Mount]) -> Mount | None:
+    """The command that the words name, ``None`` when they name none."""
+    for mount in mounts:
+        if tuple(tokens[: len(mount.path)]) == mount.path:
+            return mount
+    return None

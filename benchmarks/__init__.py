@@ -1,0 +1,1 @@
+"""What treadle costs, measured against floors in the same process: ``python -m benchmarks``."""
