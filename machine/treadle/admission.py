@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+import trio
 
 from . import inputs as i
 from .effects import Admit
@@ -21,11 +22,19 @@ from .points import (
     Reject,
     StepProposal,
 )
-from .prompt import assemble
+from .prompt import assemble, assemble_at_once
 from .signal import Signal
 
 if TYPE_CHECKING:
     from .driver import Driver
+
+
+def admit_at_once(driver: Driver, operation: Admit) -> i.Entered | None:
+    """The outcome where no hook takes part, so that there is nothing to await; ``None`` where one does."""
+    scope = driver.agent.scope
+    if scope.listeners(PROMPT_SUBMIT) or scope.listeners(PRE_STEP) or not assemble_at_once(driver):
+        return None
+    return i.Entered(operation.batch)
 
 
 async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
@@ -38,6 +47,7 @@ async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
         HookError: a hook returned messages that cannot enter.
         Exception: whatever a hook or provider raised; it ends the turn (T9).
     """
+    await trio.lowlevel.checkpoint_if_cancelled()
     scope = driver.agent.scope
     batch = operation.batch
     listeners = scope.listeners(PROMPT_SUBMIT)
@@ -48,7 +58,7 @@ async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
         batch = decided
     contexts = await assemble(driver, operation)
     if contexts:
-        batch = (*batch, *contexts)
+        batch = (*contexts, *batch)
     listeners = scope.listeners(PRE_STEP)
     if not listeners:
         return i.Entered(batch) if batch is operation.batch else i.Entered(_checked(driver, operation, batch))

@@ -15,6 +15,7 @@ from .inbox import NEXT_STEP, NEXT_TURN, normalize, whole
 from .lifecycle import State
 from .maintenance import MaintenanceTask
 from .models.messages import USER, Block, Source, Text, UserMessage, check_user_message
+from .prompt_parts import PromptRegistry
 from .receipts import Receipt
 from .session.events import ByDisposal, ByHook, ByParent, ByUser, Cause, EndReason, Target
 from .signal import Signal
@@ -132,14 +133,13 @@ class Agent:
     handle that created it can dispose it (O3).
     """
 
-    __slots__ = ("__weakref__", "_driver", "_inbox", "options", "parent", "scope", "session", "system_prompt")
+    __slots__ = ("__weakref__", "_driver", "_inbox", "options", "parent", "scope", "session")
 
     def __init__(self, session: Session, options: AgentOptions, scope: Scope, parent: Agent | None = None) -> None:
         self.session = session
         self.options = options
         self.scope = scope
         self.parent = parent
-        self.system_prompt = ""
         self._inbox: Inbox | None = None
         self._driver: Driver
 
@@ -171,6 +171,20 @@ class Agent:
     def tools(self) -> ToolRegistry:
         """The tools of this agent; registering here makes them its own (K10)."""
         return ToolRegistry(self.scope)
+
+    @property
+    def prompt(self) -> PromptRegistry:
+        """The prompt parts of this agent; registering here shadows the host's (R1)."""
+        return PromptRegistry(self.scope)
+
+    @property
+    def system_prompt(self) -> str:
+        """This agent's own persona where it is plain text; setting it shadows the host's (R3)."""
+        return self.prompt.own_persona()
+
+    @system_prompt.setter
+    def system_prompt(self, text: str) -> None:
+        self.prompt.replace_persona(text)
 
     @property
     def accepts_next_step(self) -> bool:
@@ -341,6 +355,11 @@ class Agent:
 def attach(agent: Agent, driver: Any) -> None:
     """Give an agent its driver; the factory does it, once."""
     agent._driver = driver  # pyright: ignore[reportPrivateUsage]
+
+
+def driver_if_any(agent: Agent) -> Driver | None:
+    """The driver behind a handle, ``None`` where another loop than treadle's drives the agent."""
+    return getattr(agent, "_driver", None)
 
 
 def driver_of(agent: Agent) -> Driver:

@@ -12,6 +12,7 @@ import trio
 from . import inputs as i
 from .hooks import waterfall
 from .ids import new_id
+from .interruption import without_cancelled
 from .models.adapter import ModelRequest
 from .models.assembly import MAX_CALLS, MalformedStream, Recorder, is_blank
 from .models.failures import Code, Failure, ModelFailure, failure_of
@@ -321,7 +322,5 @@ async def close_stream(stream: AsyncIterator[Chunk]) -> None:
 
 def _unexpected(error: BaseException | None) -> BaseException | None:
     """What an attempt that was being cancelled raised besides cancellation and the failures that follow from it."""
-    from .driver import without_cancelled
-
     real = without_cancelled(error) if error is not None else None
     return None if isinstance(real, ModelFailure) else real

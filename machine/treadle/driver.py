@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import trio
 
 from . import effects as fx
 from . import inputs as i
-from .admission import run_admission
+from .admission import admit_at_once, run_admission
 from .agent import Converging
 from .errors import InvalidTrigger, MisuseError
 from .hooks import emit
 from .initiator import CURRENT, Initiator
+from .interruption import LEAVING, leaving_in, without_cancelled
 from .kernel import Kernel
 from .models.failures import failure_of
-from .notices import announce
+from .notices import announce, heard
 from .points import AGENT_ERROR, ASSISTANT_STREAM, SESSION_EVENT, AgentError, AssistantStream, SessionEventAdded
 from .receipts import Receipt
 from .request import RequestState, run_recovery, run_request
@@ -28,7 +28,8 @@ from .schedule import STARTED
 from .scheduler import run_tools
 from .session.events import TurnEnd, TurnStart
 from .signal import Signal
-from .stopping import run_stopping
+from .stopping import run_stopping, stop_at_once
+from .waiting import cancel_with_parent, forbid_self_wait
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -43,6 +44,7 @@ LOGGER = logging.getLogger("treadle")
 
 _PROCEED = i.Proceeded()
 _REPLAY = i.Replayed()
+_TASK_NAME = "treadle.driver.Driver._drive"
 
 
 class Driver:
@@ -61,6 +63,7 @@ class Driver:
         "_initiator",
         "_next",
         "_op_scope",
+        "_settled",
         "_signal",
         "_thread",
         "_waiting",
@@ -93,7 +96,7 @@ class Driver:
         self.creator: trio.lowlevel.Task | None = None
         self.finished: Callable[[], None] | None = None
         self.since: float | None = None
-        self._due: deque[Any] | None = None
+        self._due: list[Any] = []
         self._after: Callable[[], None] | None = None
         self._draining = False
         self._driving = False
@@ -103,6 +106,7 @@ class Driver:
         self._initiator: Initiator | None = None
         self._waiting: trio.lowlevel.ParkingLot | None = None
         self._ended = 0
+        self._settled: list[Receipt] = []
         self._thread = host.thread_id
 
     # --- feeding the kernel -------------------------------------------------------------------------------------------
@@ -121,16 +125,15 @@ class Driver:
             self._drain()
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        scope = self.agent.scope
-        watched = scope.listeners(SESSION_EVENT)
+        watched = self.agent.scope.listeners(SESSION_EVENT)
         due = self._due
-        if due is None:
-            due = self._due = deque()
+        if self._settled:
+            self._settled.clear()
         for effect in effects:
             kind = type(effect)
             if kind is fx.Record:
-                entry = self.session.commit(effect.data, effect.replaces)  # type: ignore[union-attr]
-                data = entry.data
+                data = effect.data  # type: ignore[union-attr]
+                entry = self.session.commit(data, effect.replaces)  # type: ignore[union-attr]
                 if type(data) is TurnStart:
                     self._signal = None
                 elif type(data) is TurnEnd:
@@ -138,14 +141,16 @@ class Driver:
                 if watched:
                     due.append(entry)
             elif kind is fx.Publish:
-                due.append(effect)
+                # What would be told first, to nobody, need not be queued.
+                if due or self._draining or heard(self, effect.notice):  # type: ignore[union-attr]
+                    due.append(effect)
             else:
                 self._control(effect, due)
         if self._after is not None:
             due.append(self._after)
             self._after = None
 
-    def _control(self, effect: fx.Effect, due: deque[Any]) -> None:
+    def _control(self, effect: fx.Effect, due: list[Any]) -> None:
         match effect:
             case fx.Begin():
                 self._begin(effect.operation)
@@ -153,6 +158,7 @@ class Driver:
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
                     receipt._settle(effect.fate)  # pyright: ignore[reportPrivateUsage]
+                    self._settled.append(receipt)
             case fx.Proceed():
                 due.append(_PROCEED)
             case fx.Reread():
@@ -181,7 +187,10 @@ class Driver:
     def _turn_ended(self) -> None:
         self._ended += 1
         self._initiator = None
-        self.host.turn_ended(self)
+        flushed = self.host.turn_ended(self)
+        if flushed is not None:
+            for receipt in self._settled:
+                receipt._hold_for(flushed.wait)  # pyright: ignore[reportPrivateUsage]
 
     @property
     def request_state(self) -> RequestState:
@@ -203,14 +212,17 @@ class Driver:
             return
         self._draining = True
         leaving: BaseException | None = None
+        told = 0
         try:
-            while due:
-                item = due.popleft()
+            while told < len(due):
+                item = due[told]
+                told += 1
                 try:
                     self._publish(item)
-                except (KeyboardInterrupt, SystemExit) as error:
+                except LEAVING as error:
                     leaving = leaving or error
         finally:
+            del due[:told]
             self._draining = False
         self._wake_waiters()
         if leaving is not None:
@@ -231,16 +243,12 @@ class Driver:
 
     def publish_later(self, tell: Callable[[], None]) -> None:
         """Queue a notification behind those already due (H4)."""
-        if self._due is None:
-            self._due = deque()
         self._due.append(tell)
         if not self._draining:
             self._drain()
 
     def publish_event(self, entry: Any) -> None:
         """Tell about an event that a plugin appended."""
-        if self._due is None:
-            self._due = deque()
         self._due.append(entry)
         if not self._draining:
             self._drain()
@@ -304,7 +312,7 @@ class Driver:
             self._signal = None
         if not self._driving:
             self._driving = True
-            self.host.spawn(self._drive)
+            self.host.spawn(self._drive, _TASK_NAME)
 
     async def _drive(self) -> None:
         """Run operations until none is owed. This is the one task of an active agent."""
@@ -314,19 +322,43 @@ class Driver:
             while (operation := self._next) is not None:
                 self._next = None
                 self._attribute()
-                outcome, interrupt = await self._run(operation)
-                leaving = leaving or interrupt
-                self.feed(outcome)
+                outcome = self._at_once(operation)
+                if outcome is None:
+                    outcome, interrupt = await self._run(operation)
+                    leaving = leaving or interrupt
+                leaving = self._answer(outcome) or leaving
                 if self.since is not None and self.kernel.cause is None:
                     self.since = None
                     self.host.converged(self)
+        except BaseException as fault:
+            leaving = fault
+            if self.finished is not None:
+                self.finished()
         finally:
             self._driving = False
             self.task = None
             self._initiator = None
         self._wake_waiters()
         if leaving is not None:
-            raise leaving
+            self.host.leave(leaving)
+
+    def _answer(self, outcome: i.Outcome) -> BaseException | None:
+        """Feed an outcome. A listener that leaves the program stops the agent first; what it raised is returned (H5)."""
+        try:
+            self.feed(outcome)
+        except LEAVING as leaving:
+            if self._next is not None:
+                self.feed(i.Dispose(keep_inbox=True))
+            return leaving
+        return None
+
+    def _at_once(self, operation: fx.Operation) -> i.Outcome | None:
+        """The outcome of an operation in which nobody takes part: nothing is awaited, so there is nothing to cancel."""
+        if isinstance(operation, fx.Admit):
+            return admit_at_once(self, operation)
+        if isinstance(operation, fx.Stop):
+            return stop_at_once(self)
+        return None
 
     async def _run(self, operation: fx.Operation) -> tuple[i.Outcome, BaseException | None]:
         """Run one operation to its one outcome; nothing that it raises goes further (L8)."""
@@ -341,31 +373,32 @@ class Driver:
             except BaseException as error:
                 if not scope.cancel_called and trio.current_effective_deadline() == -math.inf:
                     self.feed(i.Dispose(keep_inbox=True))
-                outcome = self._outcome_of(error)
-                if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                    leaving = error
+                outcome = self._outcome_of(operation, error)
+                leaving = leaving_in(error)
         self._op_scope = None
         return outcome or i.Interrupted(), leaving
 
-    async def _operate(self, operation: fx.Operation) -> i.Outcome:
+    def _operate(self, operation: fx.Operation) -> Awaitable[i.Outcome]:
         match operation:
-            case fx.Admit():
-                return await run_admission(self, operation)
             case fx.Request():
-                return await run_request(self, operation)
+                return run_request(self, operation)
             case fx.RunTools():
-                return await run_tools(self, operation)
+                return run_tools(self, operation)
+            case fx.Admit():
+                return run_admission(self, operation)
             case fx.Stop():
-                return await run_stopping(self, operation)
+                return run_stopping(self, operation)
             case fx.Recover():
-                return await run_recovery(self, operation)
+                return run_recovery(self, operation)
             case fx.Maintain():
                 assert self.maintenance is not None
-                return await self.maintenance.run(self)
+                return self.maintenance.run(self)
             case _:
                 assert_never(operation)
 
-    def _outcome_of(self, error: BaseException) -> i.Outcome:
+    def _outcome_of(self, operation: fx.Operation, error: BaseException) -> i.Outcome:
+        if isinstance(operation, fx.Maintain):
+            return i.Maintained()
         real = without_cancelled(error) if self.kernel.cause is not None else error
         if real is None:
             return i.Interrupted()
@@ -380,28 +413,34 @@ class Driver:
 
     async def when_quiet(self) -> Any:
         """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
-        self.forbid_self_wait("when_idle()")
+        forbid_self_wait(self, "when_idle()")
         ended = self._ended
-        await trio.lowlevel.checkpoint()
+        if self.quiet:
+            await trio.lowlevel.checkpoint()
+        try:
+            await self._until_quiet()
+        except trio.Cancelled:
+            if cancel_with_parent(self):
+                with trio.CancelScope(shield=True):
+                    await self._until_quiet()
+            raise
+        return self.kernel.last_reason if self._ended != ended else None
+
+    async def _until_quiet(self) -> None:
         while not self.quiet:
             if self._waiting is None:
                 self._waiting = trio.lowlevel.ParkingLot()
             await self._waiting.park()
         await self.host.turn_flushed(self)
-        return self.kernel.last_reason if self._ended != ended else None
 
-    def forbid_self_wait(self, what: str) -> None:
-        """Raise when the running task is awaited by the agent's own operation: waiting there is a deadlock (L6)."""
-        if self.task is None and self.creator is None:
-            return
-        task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
-        while task is not None:
-            if task is self.task or task is self.creator:
-                raise MisuseError(
-                    f"{what} of agent {self.agent.id!r} awaited by the agent's own tool or hook would never return (L6)"
-                )
-            parent = task.parent_nursery
-            task = parent.parent_task if parent is not None else None
+    @property
+    def driving(self) -> bool:
+        """Whether the driver's task runs or is about to; without it nothing that is owed settles any more."""
+        return self._driving
+
+    def runs(self, initiator: Initiator | None) -> bool:
+        """Whether that is the running activity's own initiator (O7)."""
+        return initiator is not None and initiator is self._initiator
 
     def converging(self) -> Converging | None:
         """What a cancellation is waiting for (C10)."""
@@ -415,7 +454,7 @@ class Driver:
         return (self.since or 0.0) + self.agent.options.convergence_warning
 
     def _wake_waiters(self) -> None:
-        if self._waiting is not None and self.quiet:
+        if self._waiting is not None and self.kernel.owed is None and self.quiet:
             self._waiting.unpark_all()
 
 
@@ -426,12 +465,3 @@ def _waits_for(kernel: Kernel) -> str:
         if running:
             return f"tools: {', '.join(running)}"
     return type(kernel.owed).__name__.lower() if kernel.owed is not fx.PROCEED else "its listeners"
-
-
-def without_cancelled(error: BaseException) -> BaseException | None:
-    """What is left of an exception when cancellations are taken out of it."""
-    if isinstance(error, trio.Cancelled):
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)[1]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return error

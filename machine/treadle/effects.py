@@ -3,13 +3,16 @@
 ``Record`` and ``Begin``, ``Abort``, ``Settle``, ``Finish`` are performed at the commit, before anyone is told;
 ``Publish``, and the publication of each recorded event, follow in the same order (H4). ``Proceed`` and ``Reread``
 come last: the kernel is fed again once the notifications of the commit have run.
+
+Effects and inputs are made by the dozen in every step, so they are msgspec structs, which cost an eighth of attrs
+classes; those that may carry an exception stay visible to the garbage collector.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import frozen
+import msgspec
 
 from .models.failures import Failure
 from .models.messages import ToolCall, UserMessage
@@ -20,8 +23,7 @@ Status = Literal["idle", "running"]
 # --- fates of messages ------------------------------------------------------------------------------------------------
 
 
-@frozen
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """The message is in the request history of a step (D8).
 
     ``step`` is ``None`` when a turn that never reached a step recorded it: kept by ``keep_inbox`` (C6) or as the
@@ -32,8 +34,7 @@ class Admitted:
     step: int | None
 
 
-@frozen
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True, gc=False):
     """The message ended without entering: ``discarded``, ``left-out``, ``blocked``, ``aborted`` or ``failed`` (D8)."""
 
     reason: str
@@ -44,58 +45,50 @@ Fate = Admitted | Rejected
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class StatusChanged:
+class StatusChanged(msgspec.Struct, frozen=True, gc=False):
     """Public status flipped (L5)."""
 
     status: Status
 
 
-@frozen
-class Inserted:
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """A message entered the inbox (I4)."""
 
     message: UserMessage
 
 
-@frozen
-class Discarded:
+class Discarded(msgspec.Struct, frozen=True, gc=False):
     """A message left the inbox by an inbox operation or a cancel (I4)."""
 
     message: UserMessage
 
 
-@frozen
-class Updated:
+class Updated(msgspec.Struct, frozen=True, gc=False):
     """A pending message was edited in place, or steered (I4, I9)."""
 
     message: UserMessage
 
 
-@frozen
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """The open turn took a message out of the inbox (I4)."""
 
     message: UserMessage
     turn: int
 
 
-@frozen
-class Parked:
+class Parked(msgspec.Struct, frozen=True, gc=False):
     """An activity ended and left waking input behind (L3)."""
 
     messages: tuple[UserMessage, ...]
 
 
-@frozen
-class CancelRequested:
+class CancelRequested(msgspec.Struct, frozen=True, gc=False):
     """An activity was cancelled; told once, by the call that cancels it (C2)."""
 
     cause: Cause
 
 
-@frozen
-class ErrorReported:
+class ErrorReported(msgspec.Struct, frozen=True):
     """Something failed (T9, N8). ``error`` is the exception itself where there is one."""
 
     turn: int
@@ -109,8 +102,7 @@ Notice = StatusChanged | Inserted | Discarded | Updated | Claimed | Parked | Can
 # --- operations: at most one is owed (L7) -----------------------------------------------------------------------------
 
 
-@frozen
-class Admit:
+class Admit(msgspec.Struct, frozen=True, gc=False):
     """Assemble the prompt and decide about the claimed batch (T1, T2). ``prompt`` is the claimed next-turn entry."""
 
     turn: int
@@ -119,8 +111,7 @@ class Admit:
     prompt: UserMessage | None
 
 
-@frozen
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """Prepare the call and make one attempt; ``attempt`` counts from 1 within the step (T1, Q6)."""
 
     turn: int
@@ -128,8 +119,7 @@ class Request:
     attempt: int
 
 
-@frozen
-class Recover:
+class Recover(msgspec.Struct, frozen=True):
     """Ask whether a failed attempt is retried (H6)."""
 
     turn: int
@@ -138,8 +128,7 @@ class Recover:
     error: Any = None
 
 
-@frozen
-class RunTools:
+class RunTools(msgspec.Struct, frozen=True, gc=False):
     """Run the calls of the answer (§11)."""
 
     turn: int
@@ -147,15 +136,13 @@ class RunTools:
     calls: tuple[ToolCall, ...]
 
 
-@frozen
-class Stop:
+class Stop(msgspec.Struct, frozen=True, gc=False):
     """Ask whether anyone objects to the turn's end (T4)."""
 
     turn: int
 
 
-@frozen
-class Maintain:
+class Maintain(msgspec.Struct, frozen=True, gc=False):
     """Run the maintenance task (M1)."""
 
 
@@ -167,55 +154,47 @@ Operation = Admit | Request | Recover | RunTools | Stop | Maintain
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """Append event data to the log; then tell the log's listeners. ``replaces`` names the surface node it replaces."""
 
     data: Any
     replaces: int | None = None
 
 
-@frozen
-class Publish:
+class Publish(msgspec.Struct, frozen=True):
     """Tell listeners."""
 
     notice: Notice
 
 
-@frozen
-class Settle:
+class Settle(msgspec.Struct, frozen=True, gc=False):
     """A message has reached its fate (D8, I5)."""
 
     message_id: str
     fate: Fate
 
 
-@frozen
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Start the operation; its one outcome is fed back as an input."""
 
     operation: Operation
 
 
-@frozen
-class Abort:
+class Abort(msgspec.Struct, frozen=True, gc=False):
     """Set the signal and cancel the running operation's scope (C3)."""
 
     cause: Cause
 
 
-@frozen
-class Proceed:
+class Proceed(msgspec.Struct, frozen=True, gc=False):
     """Feed ``Proceeded`` once this commit's notifications have run: the next commit of the same step follows."""
 
 
-@frozen
-class Reread:
+class Reread(msgspec.Struct, frozen=True, gc=False):
     """Feed ``Replayed`` once this commit's notifications have run: a latched wake may be replayed (H4)."""
 
 
-@frozen
-class Finish:
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """Nothing is active any more: unwind the agent (O4)."""
 
 

@@ -91,14 +91,44 @@ class NoStore(TreadleError):
     code = "NO_STORE"
 
 
+class SessionNotFound(TreadleError):
+    """The store holds no session of that id (O13)."""
+
+    code = "SESSION_NOT_FOUND"
+
+
+class DelegationLimit(TreadleError):
+    """A child agent would stand deeper below its root than the host allows (O6)."""
+
+    code = "DELEGATION_LIMIT"
+
+
 class SessionCorrupt(TreadleError):
-    """A stored or loaded session does not hold together (P3, I6); ``seq`` or the text names the place."""
+    """A stored or loaded session does not hold together (P3, I6).
+
+    ``seq`` names the event; of stored sessions ``path`` and ``line`` (from 1) name the place. Where numbers do not
+    follow, ``expected`` and ``found`` are both.
+    """
 
     code = "SESSION_CORRUPT"
 
-    def __init__(self, message: str, seq: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        seq: int | None = None,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        expected: int | None = None,
+        found: int | None = None,
+    ) -> None:
+        place = f"{path}, line {line}: " if path is not None and line is not None else ""
+        super().__init__(place + message)
         self.seq = seq
+        self.path = path
+        self.line = line
+        self.expected = expected
+        self.found = found
 
 
 class SessionFormatUnsupported(TreadleError):
@@ -127,6 +157,12 @@ class MaintenanceCancelled(TreadleError):
     def __init__(self, cause: object) -> None:
         super().__init__(f"the maintenance task was cancelled: {cause}")
         self.cause = cause
+
+
+class PromptError(TreadleError):
+    """The system prompt could not be assembled: a variable is missing, or a provider failed (R2)."""
+
+    code = "PROMPT_FAILED"
 
 
 class HookError(TreadleError):

@@ -8,6 +8,7 @@ returns.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
@@ -16,6 +17,7 @@ import trio
 from attrs import frozen
 
 from .errors import HookError
+from .interruption import LEAVING, leaving_in, without_cancelled
 from .scope import Listener
 
 P = TypeVar("P")
@@ -92,7 +94,7 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
             result = listener.function(payload)
             if result is not None and inspect.isawaitable(result):
                 _detach(listener, result, report)
-        except (KeyboardInterrupt, SystemExit) as error:
+        except LEAVING as error:
             leaving = leaving or error
         except BaseException as error:
             report(listener, error)
@@ -104,13 +106,10 @@ def _detach(listener: Listener, result: Awaitable[Any], report: Callable[[Listen
     async def run() -> None:
         try:
             await result
-        except trio.Cancelled as error:
-            if trio.current_effective_deadline() == float("-inf"):
-                raise
-            report(listener, error)
-        except (KeyboardInterrupt, SystemExit):
-            raise
         except BaseException as error:
+            ended = without_cancelled(error) is None and trio.current_effective_deadline() == -math.inf
+            if ended or leaving_in(error) is not None:
+                raise
             report(listener, error)
 
     try:

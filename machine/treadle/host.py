@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import trio
 
 from .errors import MisuseError
+from .factory import LoopFactory
 from .hooks import Emit, Serial, Waterfall
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
+from .prompt_parts import PromptRegistry
 from .registry import Agents
 from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
@@ -46,6 +48,10 @@ class Host:
         approver: answers pre-execute hooks that ask (K2).
         cwd: the working directory of sessions that name none.
         retries: retries failed attempts by their adapter's policy (Q6); ``None`` leaves that to other listeners.
+        max_delegation_depth: how deep below its root an agent may be created; no bound unless given (O6).
+
+    Attributes:
+        unload_loop: unloads the loop's factory, so that another one can be set (O14).
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class Host:
         approver: Approver | None = None,
         cwd: str | None = None,
         retries: Retries | None = DEFAULT_RETRIES,
+        max_delegation_depth: int | None = None,
     ) -> None:
         self.store = store
         self.checks = checks
@@ -65,17 +72,20 @@ class Host:
         if retries is not None:
             install_retries(self.scope, retries)
         self.models = Models()
+        self.max_delegation_depth = max_delegation_depth
         self.agents = Agents(self)
+        self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = -1
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._context = contextvars.copy_context()
         self._stop = trio.Event()
         self._stack = AsyncExitStack()
+        self._outer: trio.Nursery | None = None
+        self._leaving: BaseException | None = None
         self._watched: dict[Driver, None] = {}
         self._watch_scope: trio.CancelScope | None = None
-        self._flushing: dict[Driver, int] = {}
-        self._flushed = trio.lowlevel.ParkingLot()
+        self._flushing: dict[Driver, dict[trio.Event, None]] = {}
 
     # --- composition --------------------------------------------------------------------------------------------------
 
@@ -83,6 +93,11 @@ class Host:
     def tools(self) -> ToolRegistry:
         """Tools that every agent of this host has."""
         return ToolRegistry(self.scope)
+
+    @property
+    def prompt(self) -> PromptRegistry:
+        """Prompt parts that every agent of this host has (R1)."""
+        return PromptRegistry(self.scope)
 
     @overload
     def on(
@@ -102,10 +117,10 @@ class Host:
         self.thread_id = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
         self._context = contextvars.copy_context()
-        outer = await self._stack.enter_async_context(trio.open_nursery())
+        outer = self._outer = await self._stack.enter_async_context(trio.open_nursery())
         nursery: trio.Nursery = await outer.start(self._serve)
         self._nursery = nursery
-        self.scope.attach(nursery, self._context)
+        self.scope.attach(self.spawn)
         return self
 
     async def _serve(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
@@ -118,12 +133,18 @@ class Host:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        with trio.CancelScope(shield=True):
-            await self.agents.close()
-            await self.scope.close(self.report)
-        self._stop.set()
-        return await self._stack.__aexit__(kind, error, trace)
+    ) -> None:
+        try:
+            with trio.CancelScope(shield=True):
+                await self.agents.close()
+                await self.scope.close(self.report)
+            await self.agents.drained()
+        finally:
+            self._stop.set()
+            # what the body raised goes on as it is: no nursery of the host's wraps it
+            await self._stack.__aexit__(None, None, None)
+            if self._leaving is not None:
+                raise self._leaving
 
     def spawn(self, run: Callable[[], Awaitable[Any]], name: str | None = None) -> None:
         """Start a task of the host's own, in the host's context (O7).
@@ -133,11 +154,25 @@ class Host:
         """
         if self._nursery is None:
             raise MisuseError("the host is not running; use it as 'async with Host() as host'")
-        self._context.run(self._start_soon, run, name)
+        self._context.run(self._nursery.start_soon, self._guard, run, name=name)
 
-    def _start_soon(self, run: Callable[[], Awaitable[Any]], name: str | None) -> None:
-        assert self._nursery is not None
-        self._nursery.start_soon(run, name=name)
+    async def _guard(self, run: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await run()
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self.leave(error)
+
+    def leave(self, error: BaseException) -> None:
+        """End the host because one of its tasks asks to leave the program, or broke (H5).
+
+        The body is cancelled and the agents are wound down in order; then leaving the host raises ``error``.
+        """
+        if self._leaving is None:
+            self._leaving = error
+            if self._outer is not None:
+                self._outer.cancel_scope.cancel()
 
     def from_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Call ``function`` in the host's thread, from another one; returns its result (D2)."""
@@ -190,11 +225,16 @@ class Host:
 
     # --- durability at the end of turns (P8) --------------------------------------------------------------------------
 
-    def turn_ended(self, driver: Driver) -> None:
-        """Run ``session/flush`` beside whatever follows; ``when_idle`` and dispose wait for it."""
+    def turn_ended(self, driver: Driver) -> trio.Event | None:
+        """Run ``session/flush`` beside whatever follows; ``when_idle`` and dispose wait for it (P8).
+
+        Returns:
+            What is set when it is over; ``None`` when nobody listens.
+        """
         if not driver.agent.scope.listeners(SESSION_FLUSH):
-            return
-        self._flushing[driver] = self._flushing.get(driver, 0) + 1
+            return None
+        done = trio.Event()
+        self._flushing.setdefault(driver, {})[done] = None
 
         async def flush() -> None:
             try:
@@ -206,17 +246,19 @@ class Host:
                     except Exception as error:
                         driver.report_listener(listener, error)
             finally:
-                self._flushing[driver] -= 1
-                if not self._flushing[driver]:
+                done.set()
+                under_way = self._flushing[driver]
+                del under_way[done]
+                if not under_way:
                     del self._flushing[driver]
-                    self._flushed.unpark_all()
 
         self.spawn(flush)
+        return done
 
     async def turn_flushed(self, driver: Driver) -> None:
         """Wait until no flush of that agent is under way."""
-        while driver in self._flushing:
-            await self._flushed.park()
+        while (under_way := self._flushing.get(driver)) is not None:
+            await next(iter(under_way)).wait()
 
     # --- checks -------------------------------------------------------------------------------------------------------
 

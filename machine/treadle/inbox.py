@@ -96,8 +96,8 @@ class Inbox:
         """The pending messages that came by waking deliveries, in the order in which a claim would take them."""
         return tuple([entry.message for entry in (*self.next_step, *self.next_turn) if entry.waking])
 
-    def fold(self, data: InboxSpliced, seq: int) -> None:
-        """Apply one recorded splice (I6); folded entries are passive (I3).
+    def fold(self, data: InboxSpliced, seq: int) -> list[Entry]:
+        """Apply one recorded splice (I6) and return what it removed; folded entries are passive (I3).
 
         Raises:
             SessionCorrupt: coordinates out of range, or an id that is pending already; the seq is named.
@@ -111,16 +111,17 @@ class Inbox:
                 f"event {seq}: splice at {start} removing {count} does not fit {length} pending in {data.target} (I6)",
                 seq,
             )
-        if count or not data.inserted:
-            if not count:
-                raise SessionCorrupt(f"event {seq}: a splice that changes nothing was recorded (I2, I6)", seq)
-            self.splice(data.target, start, count)
+        if not count and not data.inserted:
+            raise SessionCorrupt(f"event {seq}: a splice that changes nothing was recorded (I2, I6)", seq)
+        removed = self.splice(data.target, start, count) if count else []
         fresh: set[str] = set()
         for message in data.inserted:
             if message.id in self.ids or message.id in fresh:
                 raise SessionCorrupt(f"event {seq}: message {message.id!r} is pending already (I6)", seq)
             fresh.add(message.id)
-        self.splice(data.target, start, 0, [Entry(message) for message in data.inserted])
+        if fresh:
+            self.splice(data.target, start, 0, [Entry(message) for message in data.inserted])
+        return removed
 
     def copy(self) -> Inbox:
         """An independent copy; entries are shared (they never change)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
+import msgspec
 
 from .models.failures import Failure
 from .models.messages import Block, ToolCall, UserMessage
@@ -22,8 +22,7 @@ from .session.events import (
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """A message arrives (D1). ``own``: sent by the running activity's own hooks or tools (D4)."""
 
     message: UserMessage
@@ -32,8 +31,7 @@ class Deliver:
     own: bool = False
 
 
-@frozen
-class Splice:
+class Splice(msgspec.Struct, frozen=True, gc=False):
     """Change one pending list; coordinates as JavaScript takes them (I2)."""
 
     target: Target
@@ -42,66 +40,56 @@ class Splice:
     inserted: tuple[UserMessage, ...] = ()
 
 
-@frozen
-class ReplaceMessage:
+class ReplaceMessage(msgspec.Struct, frozen=True, gc=False):
     """Put another message in the place of a pending one (I2)."""
 
     message_id: str
     message: UserMessage
 
 
-@frozen
-class RemoveMessage:
+class RemoveMessage(msgspec.Struct, frozen=True, gc=False):
     """Take one pending message out (I2)."""
 
     message_id: str
 
 
-@frozen
-class ClearInbox:
+class ClearInbox(msgspec.Struct, frozen=True, gc=False):
     """Drop everything pending, next-step first (I7)."""
 
 
-@frozen
-class EditMessage:
+class EditMessage(msgspec.Struct, frozen=True, gc=False):
     """Replace the content of a next-turn entry; id and place stay (I9)."""
 
     message_id: str
     content: tuple[Block, ...]
 
 
-@frozen
-class SteerMessage:
+class SteerMessage(msgspec.Struct, frozen=True, gc=False):
     """Move a next-turn entry to next-step (I9)."""
 
     message_id: str
 
 
-@frozen
-class Cancel:
+class Cancel(msgspec.Struct, frozen=True, gc=False):
     """Stop the activity, and clear the inbox unless it is kept (C1)."""
 
     cause: Cause
     keep_inbox: bool = False
 
 
-@frozen
-class BeginMaintenance:
+class BeginMaintenance(msgspec.Struct, frozen=True, gc=False):
     """Claim the idle state for a maintenance task (M1)."""
 
 
-@frozen
-class Reserve:
+class Reserve(msgspec.Struct, frozen=True, gc=False):
     """Hold back the next claim (D8)."""
 
 
-@frozen
-class Unreserve:
+class Unreserve(msgspec.Struct, frozen=True, gc=False):
     """Release the reservation or the creation's hold (D8, O0)."""
 
 
-@frozen
-class Dispose:
+class Dispose(msgspec.Struct, frozen=True, gc=False):
     """End the agent (O4)."""
 
     keep_inbox: bool = False
@@ -110,32 +98,28 @@ class Dispose:
 # --- outcomes and progress of operations ------------------------------------------------------------------------------
 
 
-@frozen
-class Entered:
+class Entered(msgspec.Struct, frozen=True, gc=False):
     """Admission: the step may be entered with this batch (T2). ``series`` starts a request series (Q12)."""
 
     messages: tuple[UserMessage, ...]
     series: bool = False
 
 
-@frozen
-class Refused:
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """Admission: the step was rejected. ``kept`` are companions that the turn records all the same (H10)."""
 
     detail: str | None = None
     kept: tuple[UserMessage, ...] = ()
 
 
-@frozen
-class SystemChange:
+class SystemChange(msgspec.Struct, frozen=True, gc=False):
     """The system prompt, appended or in the place of the surface node ``replaces`` (Q3)."""
 
     data: SystemMessageAdded
     replaces: int | None = None
 
 
-@frozen
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """Request, progress: the call is prepared; what has to be recorded before the attempt (T1)."""
 
     system: tuple[SystemChange, ...] = ()
@@ -143,15 +127,13 @@ class Prepared:
     context: RequestContext | None = None
 
 
-@frozen
-class AttemptRecorded:
+class AttemptRecorded(msgspec.Struct, frozen=True, gc=False):
     """Request, progress: an attempt ended without a whole answer (Q9, C5)."""
 
     fact: AssistantAttempt | AssistantMessageAdded
 
 
-@frozen
-class Answered:
+class Answered(msgspec.Struct, frozen=True, gc=False):
     """Request: a whole answer arrived. ``truncated``: cut off by the output limit (T6)."""
 
     fact: AssistantMessageAdded
@@ -159,43 +141,37 @@ class Answered:
     truncated: bool = False
 
 
-@frozen
-class AttemptFailed:
+class AttemptFailed(msgspec.Struct, frozen=True):
     """Request: the attempt failed; recovery decides (H6)."""
 
     failure: Failure
     error: Any = None
 
 
-@frozen
-class Retried:
+class Retried(msgspec.Struct, frozen=True, gc=False):
     """Recovery: make another attempt in the same step (H6)."""
 
 
-@frozen
-class CallStarted:
+class CallStarted(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: a call was allowed and its body starts (K5)."""
 
     index: int
     parallel: bool
 
 
-@frozen
-class CallRefused:
+class CallRefused(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: a call will not run; its result follows when it is due (K5)."""
 
     index: int
 
 
-@frozen
-class CallFinished:
+class CallFinished(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: a body is over; its slot is free."""
 
     index: int
 
 
-@frozen
-class CallSettled:
+class CallSettled(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: the next due result, with the contexts it hands over (K5, C7).
 
     A call that was never started (denied, unknown, malformed) gets its ``tool/call`` here.
@@ -206,48 +182,40 @@ class CallSettled:
     contexts: tuple[UserMessage, ...] = ()
 
 
-@frozen
-class CallDropped:
+class CallDropped(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: the call is not started any more, because the turn is being cancelled (C4)."""
 
     index: int
 
 
-@frozen
-class ToolsSettled:
+class ToolsSettled(msgspec.Struct, frozen=True, gc=False):
     """Tools: every call has its result."""
 
 
-@frozen
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True, gc=False):
     """Turn-stopping: all were asked; the inbox decides (T4)."""
 
 
-@frozen
-class Maintained:
+class Maintained(msgspec.Struct, frozen=True, gc=False):
     """Maintenance: the task is over, one way or the other (M3)."""
 
 
-@frozen
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """Any operation: it raised, or recovery gave up (T9)."""
 
     failure: Failure
     error: Any = None
 
 
-@frozen
-class Interrupted:
+class Interrupted(msgspec.Struct, frozen=True, gc=False):
     """Any operation: it let the cancellation through and has settled (C4)."""
 
 
-@frozen
-class Proceeded:
+class Proceeded(msgspec.Struct, frozen=True, gc=False):
     """The notifications of a commit that asked to ``Proceed`` have run."""
 
 
-@frozen
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True, gc=False):
     """The notifications of a commit that asked to ``Reread`` have run."""
 
 

@@ -6,10 +6,11 @@ identity but those it is given, so the shipped code itself can be explored, repl
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any, assert_never
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, get_args
 
-from attrs import define, field
+from attrs import define, field, fields
 
 from . import calls, outcomes
 from . import inputs as i
@@ -128,51 +129,7 @@ class Kernel:
             InvalidTrigger: an outcome that is not owed, or a trigger without a row (L1).
         """
         self.out = []
-        match given:
-            case i.Deliver():
-                calls.deliver(self, given)
-            case (
-                i.Entered()
-                | i.Refused()
-                | i.Answered()
-                | i.AttemptFailed()
-                | i.Retried()
-                | i.ToolsSettled()
-                | i.Stopped()
-                | i.Maintained()
-                | i.Failed()
-                | i.Interrupted()
-            ):
-                outcomes.outcome(self, given)
-            case i.Prepared() | i.AttemptRecorded():
-                outcomes.request_progress(self, given)
-            case i.CallStarted() | i.CallRefused() | i.CallFinished() | i.CallSettled() | i.CallDropped():
-                outcomes.tool_progress(self, given)
-            case i.Proceeded():
-                outcomes.proceeded(self)
-            case i.Replayed():
-                calls.replayed(self)
-            case i.Cancel():
-                calls.cancel(self, given.cause, given.keep_inbox)
-            case i.Dispose():
-                calls.dispose(self, given)
-            case i.BeginMaintenance():
-                calls.maintain(self)
-            case i.Reserve():
-                calls.reserve(self)
-            case i.Unreserve():
-                calls.unreserve(self)
-            case (
-                i.Splice()
-                | i.ReplaceMessage()
-                | i.RemoveMessage()
-                | i.ClearInbox()
-                | i.EditMessage()
-                | i.SteerMessage()
-            ):
-                calls.inbox_operation(self, given)
-            case _:
-                assert_never(given)
+        _TAKERS[type(given)](self, given)
         return tuple(self.out)
 
     def fire(self, trigger: Trigger) -> None:
@@ -240,9 +197,36 @@ class Kernel:
 
     def copy(self) -> Kernel:
         """An independent copy, for exploring what else could follow."""
-        twin = copy(self)
+        twin = Kernel(*_ALL(self))
         twin.recorded, twin.turn_ids = set(self.recorded), set(self.turn_ids)
         twin.inbox, twin.claimed = self.inbox.copy(), list(self.claimed)
         twin.schedule = self.schedule.copy() if self.schedule is not None else None
         twin.out = []
         return twin
+
+
+_ALL = attrgetter(*[known.name for known in fields(Kernel)])
+
+_TAKERS: dict[type[i.Input], Callable[[Kernel, Any], None]] = {
+    i.Deliver: calls.deliver,
+    **dict.fromkeys(
+        (i.Splice, i.ReplaceMessage, i.RemoveMessage, i.ClearInbox, i.EditMessage, i.SteerMessage),
+        calls.inbox_operation,
+    ),
+    i.Cancel: lambda kernel, given: calls.cancel(kernel, given.cause, given.keep_inbox),
+    i.Dispose: calls.dispose,
+    i.BeginMaintenance: lambda kernel, _given: calls.maintain(kernel),
+    i.Reserve: lambda kernel, _given: calls.reserve(kernel),
+    i.Unreserve: lambda kernel, _given: calls.unreserve(kernel),
+    i.Replayed: lambda kernel, _given: calls.replayed(kernel),
+    i.Proceeded: lambda kernel, _given: outcomes.proceeded(kernel),
+    **dict.fromkeys((i.Prepared, i.AttemptRecorded), outcomes.request_progress),
+    **dict.fromkeys(
+        (i.CallStarted, i.CallRefused, i.CallFinished, i.CallSettled, i.CallDropped), outcomes.tool_progress
+    ),
+    **dict.fromkeys(get_args(i.Outcome), outcomes.outcome),
+}
+"""Who takes which input; a table, since ``receive`` is called several times in every step."""
+
+if set(_TAKERS) != set(get_args(i.Input)):
+    raise AssertionError("every input has exactly one taker")

@@ -50,6 +50,11 @@ class TurnFailed(TreadleError):
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
 
 
+def heard(driver: Driver, notice: fx.Notice) -> bool:
+    """Whether a notice has a listener."""
+    return bool(driver.agent.scope.listeners(_POINTS[type(notice)]))
+
+
 def announce(driver: Driver, notice: fx.Notice) -> None:
     """Tell a notice's listeners, if it has any."""
     listeners = driver.agent.scope.listeners(_POINTS[type(notice)])

@@ -11,6 +11,7 @@ from .effects import (
     Admit,
     ErrorReported,
     Maintain,
+    Operation,
     Proceed,
     Publish,
     Record,
@@ -65,26 +66,30 @@ def outcome(kernel: Kernel, given: i.Outcome) -> None:
         _decide(kernel, given, operation)
 
 
+_ANSWERS: dict[type[i.Outcome], type[Operation]] = {
+    i.Entered: Admit,
+    i.Refused: Admit,
+    i.Answered: Request,
+    i.AttemptFailed: Request,
+    i.Retried: Recover,
+    i.ToolsSettled: RunTools,
+    i.Stopped: Stop,
+    i.Maintained: Maintain,
+}
+"""Which operation an outcome answers; ``Failed`` and ``Interrupted`` may answer others (L7)."""
+
+
 def _expect(kernel: Kernel, given: i.Outcome) -> None:
-    match given:
-        case i.Entered() | i.Refused():
-            fits = isinstance(kernel.owed, Admit)
-        case i.Answered() | i.AttemptFailed():
-            fits = isinstance(kernel.owed, Request)
-        case i.Retried():
-            fits = isinstance(kernel.owed, Recover)
-        case i.ToolsSettled():
-            fits = isinstance(kernel.owed, RunTools) and kernel.schedule is not None and kernel.schedule.done
-        case i.Stopped():
-            fits = isinstance(kernel.owed, Stop)
-        case i.Maintained():
-            fits = isinstance(kernel.owed, Maintain)
-        case i.Failed():
-            fits = kernel.owed is not None and kernel.owed is not PROCEED and not isinstance(kernel.owed, Maintain)
-        case i.Interrupted():
-            fits = kernel.owed is not None and kernel.owed is not PROCEED and kernel.cause is not None
-        case _:
-            assert_never(given)
+    owed = kernel.owed
+    wanted = _ANSWERS.get(type(given))
+    if wanted is not None:
+        fits = type(owed) is wanted
+        if wanted is RunTools:
+            fits = fits and kernel.schedule is not None and kernel.schedule.done
+    elif isinstance(given, i.Interrupted):
+        fits = owed is not None and owed is not PROCEED and kernel.cause is not None
+    else:
+        fits = owed is not None and owed is not PROCEED and type(owed) is not Maintain
     if not fits:
         raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {kernel.owed} (L7)")
 
@@ -124,21 +129,27 @@ def _converge(kernel: Kernel) -> None:
 
 
 def _entered(kernel: Kernel, given: i.Entered) -> None:
-    claimed = {message.id: message for message in kernel.claimed}
-    entered = {message.id for message in given.messages}
-    for message in kernel.claimed:
-        if message.id not in entered:
-            kernel.out.append(Settle(message.id, Rejected("left-out")))
+    if given.messages != tuple(kernel.claimed):
+        _amend(kernel, given.messages)
     kernel.claimed.clear()
     if given.messages or kernel.owes:
         kernel.accepted, kernel.series = given.messages, given.series
-        kernel.amended = tuple([message for message in given.messages if claimed.get(message.id) != message])
-        kernel.turn_ids.update(entered)
         kernel.fire(ENTER)
     elif kernel.inbox.presses:
         kernel.fire(EMPTY)
     else:
         _close(kernel)
+
+
+def _amend(kernel: Kernel, messages: tuple[UserMessage, ...]) -> None:
+    """The batch that enters is another one than was claimed: what was left out ends, what is new is noted (T0, T2)."""
+    claimed = {message.id: message for message in kernel.claimed}
+    entered = {message.id for message in messages}
+    for message in kernel.claimed:
+        if message.id not in entered:
+            kernel.out.append(Settle(message.id, Rejected("left-out")))
+    kernel.amended = tuple([message for message in messages if claimed.get(message.id) != message])
+    kernel.turn_ids.update(entered)
 
 
 def _close(kernel: Kernel) -> None:

@@ -1,76 +1,90 @@
-"""The live agents of a host: creation as one transaction, lookup, ownership (§8)."""
+"""The live agents of a host: lookup, publication, ownership, and the factory that makes them (§8)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import trio
-from attrs import define
+from attrs import define, evolve
 
-from . import inputs as i
-from .agent import Agent, attach, driver_of
-from .driver import Driver
-from .errors import DuplicateSession, MisuseError
+from .agent import Agent
+from .creation import AgentFactory, CreateOptions, ResumeOptions, Setup
+from .errors import AgentDisposed, DuplicateSession, MisuseError, NoFactory
 from .hooks import emit, serial
-from .ids import SessionId, new_id
-from .inbox import Inbox
-from .kernel import Kernel
-from .life import AgentHandle, Life
+from .ids import new_id
+from .initiator import Initiators
 from .options import DEFAULT_OPTIONS, AgentOptions
-from .points import AGENT_CREATED, SESSION_START, AgentCreation, SessionStarted, StartSource
-from .request import restore_requests
-from .scope import Scope
-from .session.events import CallConfig, Event, InboxSpliced, TurnStart
-from .session.log import Session, SessionHeader, new_header
+from .points import (
+    AGENT_CREATED,
+    AGENT_DISPOSED,
+    SESSION_START,
+    AgentCreation,
+    AgentGone,
+    SessionStarted,
+    StartSource,
+)
+from .reports import report_listener
+from .scope import Disposer, Scope
+from .session.events import Event
+from .signal import Signal
+from .unloading import Unloading
 
 if TYPE_CHECKING:
     from .host import Host
+    from .life import AgentHandle
 
-Commit = Callable[[], None]
-Setup = Callable[[Scope, Agent], Awaitable[Commit | None]]
+End = Callable[[bool], Awaitable[None]]
+"""Disposes an agent, taking the state in the call; the argument says whether its inbox is kept."""
 
 
 @define(eq=False)
 class Entry:
-    """One live agent in the registry."""
+    """One agent in the registry.
 
-    life: Life
+    Attributes:
+        ending: its disposal has begun: it takes no more children.
+        dispatching: its ``agent/created`` dispatch is running.
+        leaving: a detach waits for that dispatch to settle (O15).
+    """
+
+    agent: Agent
     owner: Agent | None
     announced: bool = False
+    ending: bool = False
+    dispatching: bool = False
+    leaving: bool = False
 
 
-class Agents:
-    """Creates agents and knows the live ones."""
+class Agents(Initiators):
+    """Knows the live agents, and creates them through the factory that is set."""
 
     def __init__(self, host: Host) -> None:
+        super().__init__()
         self._host = host
         self._entries: dict[str, Entry] = {}
-        self._lives: dict[Life, None] = {}
+        self._children: dict[Agent, dict[object, End]] = {}
+        self._factory: AgentFactory | None = None
+        self._unloading: dict[Unloading, None] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, id: str) -> Agent | None:
         """The live agent of an id; it cannot be disposed by who looks it up (O3)."""
         entry = self._entries.get(id)
-        return entry.life.agent if entry is not None else None
+        return entry.agent if entry is not None else None
 
     def list(self) -> list[Agent]:
         """All live agents, in the order of registration (O6)."""
-        return [entry.life.agent for entry in self._entries.values()]
+        return [entry.agent for entry in self._entries.values()]
 
     def roots(self) -> list[Agent]:
         """The live agents without a live owner, in the order of registration (O6)."""
-        return [entry.life.agent for entry in self._entries.values() if entry.owner is None]
+        return [entry.agent for entry in self._entries.values() if entry.owner is None]
 
     def is_owned_by(self, id: str, owner: Agent) -> bool:
         """Whether the live agent of an id was created under exactly that parent (O6)."""
         entry = self._entries.get(id)
         return entry is not None and entry.owner is owner
-
-    def children(self, owner: Agent) -> list[Life]:
-        """The lives of an agent's live children, oldest first."""
-        return [entry.life for entry in self._entries.values() if entry.owner is owner]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -84,146 +98,264 @@ class Agents:
         parent_agent: Agent | None = None,
         agent_options: AgentOptions = DEFAULT_OPTIONS,
         setup: Setup | None = None,
-        cwd: str | None = None,
+        owner: Scope | None = None,
         seed: Iterable[Event] = (),
+        inherited_event_count: int | None = None,
         **meta: Any,
     ) -> AgentHandle:
-        """Create an agent on a fresh session, as one transaction (O1).
+        """Create an agent on a fresh session, as one transaction (O1, O13).
 
         Args:
             session_id: the id of session and agent; made up unless given.
-            parent_agent: the live agent that owns it (O6).
+            parent_agent: the live agent that owns it (O6); never derived from scope or initiator.
             agent_options: its options.
             setup: awaited with the agent's scope and the agent before anything is published; may return a commit.
-            cwd: absolute working directory; the host's unless given.
+            owner: the scope whose end is the agent's (O3); the host's unless given.
             seed: events the session begins with.
-            **meta: further fields of ``SessionHeader``.
+            inherited_event_count: how many of them a fork inherited.
+            **meta: further fields of ``SessionHeader``: ``cwd``, ``parent_session``, ``origin``, ``agent_preset``, …
 
         Raises:
+            NoFactory: no factory is set (O14).
             DuplicateSession: an agent of that id is live already (O2).
             Exception: whatever setup, commit or a created listener raised; everything is rolled back.
         """
-        header = new_header(session_id or new_id(), cwd or self._host.cwd, **meta)
-        session = Session(header, seed)
-        return await self._publish(session, agent_options, parent_agent, setup, "startup", None)
+        if inherited_event_count is not None:
+            meta["inherited"] = inherited_event_count
+        return await self._made().create(
+            CreateOptions(
+                session_id if session_id is not None else new_id(),
+                self._owner(owner),
+                parent_agent,
+                agent_options,
+                setup,
+                seed,
+                meta,
+            )
+        )
 
-    async def adopt(
+    async def resume(
         self,
-        header: SessionHeader,
-        events: Iterable[Event],
+        session_id: str,
         *,
-        agent_options: AgentOptions | None = None,
         parent_agent: Agent | None = None,
+        agent_options: AgentOptions | None = None,
         setup: Setup | None = None,
+        owner: Scope | None = None,
     ) -> AgentHandle:
-        """Resume an agent on a session that was loaded and repaired already."""
-        session = Session(header, events)
-        override = agent_options.config if agent_options is not None else None
-        options = agent_options or DEFAULT_OPTIONS
-        return await self._publish(session, options, parent_agent, setup, "resume", override)
+        """Resume an agent on a stored session, as one transaction (O1, O13).
 
-    async def _publish(
-        self,
-        session: Session,
-        options: AgentOptions,
-        parent: Agent | None,
-        setup: Setup | None,
-        source: StartSource,
-        override: CallConfig | None,
-    ) -> AgentHandle:
-        self._check_free(session.id)
-        if parent is not None and self.get(parent.id) is not parent:
-            raise MisuseError(f"parent agent {parent.id!r} is not live (O6)")
-        life = self._prepare(session, options, parent, override)
-        try:
-            if setup is not None:
-                commit = await setup(life.agent.scope, life.agent)
-                if commit is not None:
-                    commit()
-            await trio.lowlevel.checkpoint_if_cancelled()
-            self._check_free(session.id)
-            if life.disposal is not None:
-                raise MisuseError("the agent was disposed before its creation was complete (O1)")
-            self._entries[session.id] = Entry(life, parent)
-            await self._announce(life, source)
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await life.dispose()
-            raise
-        driver_of(life.agent).feed(i.Unreserve())
-        return AgentHandle(life)
+        Args:
+            session_id: the stored session.
+            parent_agent: the live agent that owns it (O6).
+            agent_options: its options; what they name overrides the logged configuration once (Q11).
+            setup: as in ``create``.
+            owner: as in ``create``.
 
-    def _check_free(self, id: SessionId) -> None:
+        Raises:
+            NoFactory: no factory is set (O14).
+            NoStore: the host has no store.
+            DuplicateSession: an agent of that id is live already (O2).
+            Exception: whatever loading, setup, commit or a created listener raised; everything is rolled back.
+        """
+        return await self._made().resume(
+            ResumeOptions(session_id, self._owner(owner), parent_agent, agent_options, setup)
+        )
+
+    def _made(self) -> AgentFactory:
+        if self._factory is None:
+            raise NoFactory("no agent factory is set (O14): call agents.set_factory(factory) first")
+        return self._factory
+
+    def _owner(self, owner: Scope | None) -> Scope:
+        if owner is None:
+            return self._host.scope
+        owner.check_open()
+        return owner
+
+    # --- the factory --------------------------------------------------------------------------------------------------
+
+    def set_factory(self, factory: AgentFactory) -> Callable[[], Unloading]:
+        """Let ``factory`` make the agents (O14).
+
+        Returns:
+            The disposer. Calling it frees the slot at once; await what it returns for the end of every creation under
+            way and every agent that the factory made.
+
+        Raises:
+            MisuseError: another factory is set.
+        """
+        if self._factory is not None:
+            raise MisuseError("an agent factory is set already (O14); unload it before setting another")
+        self._factory = factory
+        unloading: Unloading | None = None
+
+        def unload() -> Unloading:
+            nonlocal unloading
+            if unloading is None:
+                if self._factory is factory:
+                    self._factory = None
+                unloading = Unloading(factory)
+                self._unloading[unloading] = None
+                self._host.spawn(unloading.run)
+            return unloading
+
+        return unload
+
+    # --- publishing ---------------------------------------------------------------------------------------------------
+
+    def check_free(self, id: str) -> None:
+        """Raise ``DuplicateSession`` while an agent of that id is live (O2)."""
         if id in self._entries:
             raise DuplicateSession(f"an agent of session {id!r} is live already (O2); dispose it first")
 
-    def _prepare(
-        self, session: Session, options: AgentOptions, parent: Agent | None, override: CallConfig | None
-    ) -> Life:
-        kernel = Kernel(max_steps=options.max_steps_per_turn, pool=options.max_parallel_tool_calls, held=True)
-        kernel.recorded = session.recorded
-        if len(session):
-            kernel.inbox, kernel.turn = restore(session.events)
-        scope = Scope(session.id, self._host.scope)
-        agent = Agent(session, options, scope, parent)
-        driver = Driver(agent, self._host, session, kernel)
-        if len(session):
-            driver.requests = restore_requests(session.events, override)
-        attach(agent, driver)
-        session.driven = True
-        session.listen(driver.publish_event)
-        life = Life(self._host, agent, self._gone)
-        self._lives[life] = None
-        return life
+    def enter(self, agent: Agent, owner: Agent | None = None, end: End | None = None) -> Disposer:
+        """Insert a prepared agent silently (O15).
 
-    async def _announce(self, life: Life, source: StartSource) -> None:
-        """Tell the created listeners, in order, then ``agent/session-start`` (O1, O18)."""
-        agent, scope = life.agent, life.agent.scope
-        driver = driver_of(agent)
-        life.announced = self._entries[agent.id].announced = True
-        life.settled = trio.Event()
-        driver.creator = trio.lowlevel.current_task()
+        Args:
+            agent: the agent; ``announce`` it next.
+            owner: the live agent that owns it, ``None`` for a root.
+            end: disposes it when its owner is disposed (O6); give it to ``adopt_child`` instead if you did.
+
+        Returns:
+            An idempotent function that takes exactly this entry out, and publishes ``agent/disposed`` if it was
+            announced. Called during its ``agent/created`` dispatch, it waits until that has settled.
+
+        Raises:
+            DuplicateSession: an agent of that id is live (O2).
+            MisuseError: the owner is not live.
+        """
+        self.check_free(agent.id)
+        if owner is not None:
+            self._live(owner)
+        disown = self.adopt_child(owner, agent, end) if owner is not None and end is not None else None
+        entry = self._entries[agent.id] = Entry(agent, owner)
+
+        def detach() -> None:
+            if self._entries.get(agent.id) is not entry:
+                return
+            if entry.dispatching:
+                entry.leaving = True
+                return
+            if disown is not None:
+                disown()
+            self._leave(entry)
+
+        return detach
+
+    def _leave(self, entry: Entry) -> None:
+        agent = entry.agent
+        del self._entries[agent.id]
+        self._children.pop(agent, None)
+        if entry.announced:
+            listeners = agent.scope.listeners(AGENT_DISPOSED)
+            if listeners:
+                host = self._host.scope
+                awake = [evolve(one, scope=host) if one.scope.closed else one for one in listeners if one.alive]
+                emit(tuple(awake), AgentGone(agent), lambda listener, error: report_listener(agent, listener, error))
+
+    async def announce(self, agent: Agent, source: StartSource, signal: Signal | None = None) -> None:
+        """Tell the created listeners of an entered agent, in order, then ``agent/session-start`` (O1, O15, O18).
+
+        Raises:
+            MisuseError: the agent is not the live entry of its id, or was announced before.
+            AgentDisposed: it was detached meanwhile.
+            Exception: the first failure of a created listener; later ones are not called.
+        """
+        entry = self._live(agent)
+        if entry.announced:
+            raise MisuseError(f"agent {agent.id!r} was announced already (O15)")
+        entry.announced = entry.dispatching = True
         try:
-            listeners = scope.listeners(AGENT_CREATED)
+            listeners = agent.scope.listeners(AGENT_CREATED)
             if listeners:
-                await serial(listeners, AgentCreation(agent, source))
+                await serial(listeners, AgentCreation(agent, source, signal))
         finally:
-            driver.creator = None
-            life.settled.set()
-        if life.disposal is None:
-            listeners = scope.listeners(SESSION_START)
-            if listeners:
-                emit(listeners, SessionStarted(agent, source), driver.report_listener)
-        if life.disposal is not None:
-            raise MisuseError("the agent was disposed while its creation was announced (O1)")
+            entry.dispatching = False
+            if entry.leaving:
+                self._leave(entry)
+        if entry.leaving:
+            raise AgentDisposed(f"agent {agent.id!r} was taken out while its creation was announced (O15)")
+        listeners = agent.scope.listeners(SESSION_START)
+        if listeners:
+            emit(
+                listeners,
+                SessionStarted(agent, source),
+                lambda listener, error: report_listener(agent, listener, error),
+            )
 
-    def _gone(self, life: Life) -> None:
-        self._lives.pop(life, None)
-        entry = self._entries.get(life.agent.id)
-        if entry is not None and entry.life is life:
-            del self._entries[life.agent.id]
+    async def register(self, agent: Agent, *, owner: Scope | None = None) -> Disposer:
+        """Enter a ready agent as a root and announce it with source ``startup`` (O15).
+
+        Returns:
+            The detach of ``enter``; the end of ``owner``, the host's scope unless given, calls it as well.
+
+        Raises:
+            DuplicateSession: an agent of that id is live (O2).
+            Exception: a created listener failed; the agent is taken out again.
+        """
+        scope = self._owner(owner)
+        detach = self.enter(agent)
+        forget = scope.defer(detach)
+        try:
+            await self.announce(agent, "startup")
+        except BaseException:
+            forget()
+            detach()
+            raise
+
+        def leave() -> None:
+            forget()
+            detach()
+
+        return leave
+
+    # --- ownership ----------------------------------------------------------------------------------------------------
+
+    def _live(self, agent: Agent) -> Entry:
+        entry = self._entries.get(agent.id)
+        if entry is None or entry.agent is not agent:
+            raise MisuseError(f"agent {agent.id!r} is not live in this host (O6, O15)")
+        return entry
+
+    def adopt_child(self, parent: Agent, key: object, end: End) -> Disposer:
+        """Have ``end`` called when ``parent`` is disposed, also while the child is still being created (O6).
+
+        Raises:
+            MisuseError: the parent is not live.
+            AgentDisposed: it is being disposed.
+        """
+        if self._live(parent).ending:
+            raise AgentDisposed(f"parent agent {parent.id!r} is being disposed; it takes no more children (O6, L9)")
+        ends = self._children.setdefault(parent, {})
+        ends[key] = end
+
+        def disown() -> None:
+            ends.pop(key, None)
+
+        return disown
+
+    def end_children(self, parent: Agent, keep_inbox: bool) -> list[Awaitable[None]]:
+        """Begin to dispose the children of an agent that is being disposed, youngest first (O6)."""
+        entry = self._entries.get(parent.id)
+        if entry is not None and entry.agent is parent:
+            entry.ending = True
+        ends = self._children.get(parent)
+        return [end(keep_inbox) for end in reversed(list(ends.values()))] if ends else []
+
+    def children_of(self, parent: Agent) -> list[object]:
+        """What was given to ``adopt_child`` as keys, oldest first: the children, those being created included."""
+        return list(self._children.get(parent, ()))
 
     async def close(self) -> None:
-        """Dispose every agent, keeping what is pending, and wait for the ends (O4)."""
-        while self._lives:
-            for disposal in [life.dispose(keep_inbox=True) for life in reversed(list(self._lives))]:
-                try:
-                    await disposal
-                except BaseExceptionGroup as errors:
-                    self._host.report(errors)
-
-
-def restore(events: Iterable[Event]) -> tuple[Inbox, int]:
-    """The pending lists and the last turn number of a log (I8, L4); pending entries are passive (I3).
-
-    Raises:
-        SessionCorrupt: the splices do not fold (I6).
-    """
-    inbox, turn = Inbox(), 0
-    for entry in events:
-        data = entry.data
-        if type(data) is InboxSpliced:
-            inbox.fold(data, entry.seq)
-        elif type(data) is TurnStart:
-            turn = max(turn, data.turn)
-    return inbox, turn
+        """Unload the factory, wait for all unloading, take out what was registered by hand, drain initiators (O4)."""
+        self.begin_closing()
+        if self._factory is not None:
+            factory, self._factory = self._factory, None
+            unloading = Unloading(factory)
+            self._unloading[unloading] = None
+            await unloading.run()
+        for unloading in list(self._unloading):
+            await unloading.wait()
+        for entry in reversed(list(self._entries.values())):
+            self._leave(entry)

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from . import inputs as i
 from .attempt import run_attempt
+from .contexts import Snapshots
 from .effects import Recover, Request
 from .hooks import waterfall
 from .models.failures import Failure
@@ -44,6 +45,7 @@ class RequestState:
         tools: the tool schemas assembled for the open step.
         prior: failures of earlier attempts of the open step (H6).
         revision: attempts of this attached agent so far (Q9).
+        snapshots: what the model was last told by dynamic contexts (R1).
     """
 
     header: RequestHeader | None = None
@@ -54,6 +56,7 @@ class RequestState:
     tools: tuple[ToolSchema, ...] = ()
     prior: list[Failure] = field(factory=list[Failure])
     revision: int = 0
+    snapshots: Snapshots = field(factory=Snapshots)
     call: PreparedCall | None = None
     _prepared: tuple[CallConfig, CallConfig | None, int, PreparedCall] | None = None
 
@@ -89,7 +92,8 @@ async def run_request(driver: Driver, operation: Request) -> i.Outcome:
         state.prior.clear()
     config = await _configure(driver, operation)
     state.call = call = await state.prepare(driver, config)
-    driver.feed(_prepared(driver, state, call, operation))
+    if driver.kernel.cause is None:
+        driver.feed(_prepared(driver, state, call, operation))
     if driver.kernel.cause is not None:
         await trio.lowlevel.checkpoint_if_cancelled()
         return i.Interrupted()
@@ -198,6 +202,7 @@ def _system_changes(nodes: list[Node], text: str, mode: str) -> tuple[i.SystemCh
 
 async def run_recovery(driver: Driver, operation: Recover) -> i.Outcome:
     """Ask whether a failed attempt is retried (H6). The default is terminal."""
+    await trio.lowlevel.checkpoint_if_cancelled()
     state = driver.request_state
     listeners = driver.agent.scope.listeners(REQUEST_ERROR)
     action: object = None

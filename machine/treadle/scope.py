@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import trio
 from attrs import define
 
-from .errors import ScopeClosed
+from .errors import MisuseError, ScopeClosed
 
 if TYPE_CHECKING:
     from .hooks import Emit, HookPoint, Serial, Waterfall
@@ -45,10 +45,13 @@ class Scope:
         "__weakref__",
         "_children",
         "_closers",
+        "_ending",
+        "_heard",
+        "_joined",
+        "_joiners",
         "_listeners",
         "_merged",
-        "_nursery",
-        "_run_context",
+        "_start",
         "_tables",
         "_tasks",
         "closed",
@@ -61,13 +64,16 @@ class Scope:
         self.parent = parent
         self.closed = False
         self._children: dict[Scope, None] | None = None
-        self._closers: list[Callable[[], Any]] | None = None
+        self._closers: dict[object, Callable[[], Any]] | None = None
         self._listeners: dict[HookPoint[Any], list[Listener]] | None = None
+        self._heard: dict[HookPoint[Any], tuple[Listener, ...]] = parent._heard if parent is not None else {}
         self._merged: dict[object, Any] | None = None
         self._tables: dict[str, dict[str, Any]] | None = None
-        self._tasks: dict[trio.CancelScope, None] | None = None
-        self._nursery: trio.Nursery | None = parent._nursery if parent is not None else None
-        self._run_context: Context | None = parent._run_context if parent is not None else None
+        self._tasks: dict[trio.CancelScope, trio.Event] | None = None
+        self._ending: trio.Event | None = None
+        self._joined: Scope | None = None
+        self._joiners: dict[Scope, None] | None = None
+        self._start: Callable[[Callable[[], Awaitable[Any]]], None] | None = parent._start if parent else None
         if parent is not None:
             if parent.closed:
                 raise ScopeClosed(f"scope {parent.name!r} has ended; nothing can be made under it (O5)")
@@ -101,40 +107,75 @@ class Scope:
         listener = Listener(function, self)
         if self._listeners is None:
             self._listeners = {}
+            if self.parent is not None:
+                self._share({}, self._heard)
         self._listeners.setdefault(point, []).append(listener)
-        self.invalidate(point)
+        self._unhear(point)
 
         def dispose() -> None:
             if listener.alive:
                 listener.alive = False
                 if self._listeners is not None:
                     self._listeners[point].remove(listener)
-                self.invalidate(point)
+                self._unhear(point)
 
         return dispose
 
-    def defer(self, function: Callable[[], Any]) -> None:
+    def defer(self, function: Callable[[], Any]) -> Disposer:
         """Run ``function``, sync or async, when the scope closes; the last deferred runs first.
+
+        Returns:
+            An idempotent function that takes it back.
 
         Raises:
             ScopeClosed: the scope has ended.
         """
         self.check_open()
         if self._closers is None:
-            self._closers = []
-        self._closers.append(function)
+            self._closers = {}
+        key = object()
+        closers = self._closers
+        closers[key] = function
+
+        def take_back() -> None:
+            closers.pop(key, None)
+
+        return take_back
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def listeners(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
-        """Who listens here: outer scopes first, each in order of registration."""
-        if self._listeners is None:
-            return self.parent.listeners(point) if self.parent is not None else ()
-        merged = self._merged
-        if merged is not None and point in merged:
-            return merged[point]
+        """Who listens here: outer scopes first, each in order of registration.
+
+        Asked at every turn of the driver, so the answer is remembered. A scope without listeners of its own shares
+        what its parent remembers.
+        """
+        heard = self._heard.get(point)
+        return heard if heard is not None else self._hear(point)
+
+    def _hear(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
         outer: tuple[Listener, ...] = self.parent.listeners(point) if self.parent is not None else ()
-        return self.remember(point, (*outer, *self._listeners.get(point, ())))
+        if self._listeners is None and self._joined is None and self.parent is not None:
+            return outer
+        for layer in self.layers():
+            outer = (*outer, *layer._listeners.get(point, ())) if layer._listeners is not None else outer
+        self._heard[point] = outer
+        return outer
+
+    def _share(
+        self, heard: dict[HookPoint[Any], tuple[Listener, ...]], before: dict[HookPoint[Any], tuple[Listener, ...]]
+    ) -> None:
+        """Remember in ``heard`` from now on, here and below, wherever ``before`` was used."""
+        if self._heard is before:
+            self._heard = heard
+            for child in self._children or ():
+                child._share(heard, before)
+
+    def _unhear(self, point: HookPoint[Any]) -> None:
+        """Forget who listens at a point, here and below."""
+        self._heard.pop(point, None)
+        for scope in (*(self._children or ()), *(self._joiners or ())):
+            scope._unhear(point)
 
     def remember(self, key: object, value: T) -> T:
         """Cache a value derived from this scope and the ones above until a registration under ``key`` changes."""
@@ -151,9 +192,54 @@ class Scope:
         """Forget what was cached under ``key``, here and below."""
         if self._merged is not None:
             self._merged.pop(key, None)
-        if self._children is not None:
-            for child in self._children:
-                child.invalidate(key)
+        if self._children is not None or self._joiners is not None:
+            for scope in (*(self._children or ()), *(self._joiners or ())):
+                scope.invalidate(key)
+
+    # --- a second layer -----------------------------------------------------------------------------------------------
+
+    def join(self, layer: Scope) -> Disposer:
+        """See what is registered in ``layer`` itself, between the outer scopes and this one's own (O11).
+
+        Returns:
+            An idempotent function that leaves it again.
+
+        Raises:
+            ScopeClosed: either has ended.
+            MisuseError: this scope has joined a layer already.
+        """
+        self.check_open()
+        layer.check_open()
+        if self._joined is not None:
+            raise MisuseError(f"scope {self.name!r} has joined {self._joined.name!r} already; leave that first")
+        if self._listeners is None and self.parent is not None:
+            self._share({}, self._heard)
+        self._joined = layer
+        if layer._joiners is None:
+            layer._joiners = {}
+        layer._joiners[self] = None
+        self._forget_derived()
+
+        def leave() -> None:
+            if self._joined is layer:
+                self._joined = None
+                if layer._joiners is not None:
+                    layer._joiners.pop(self, None)
+                self._forget_derived()
+
+        return leave
+
+    def layers(self) -> tuple[Scope, ...]:
+        """The scopes whose own registrations are added here to what the parent shows, outermost first."""
+        return (self._joined, self) if self._joined is not None else (self,)
+
+    def _forget_derived(self) -> None:
+        self._heard.clear()
+        self._merged = None
+        for child in self._children or ():
+            child._forget_derived()
+
+    # --- registrations of other kinds ---------------------------------------------------------------------------------
 
     def table(self, kind: str) -> dict[str, Any]:
         """This scope's own registrations of one kind, by name."""
@@ -161,46 +247,64 @@ class Scope:
             self._tables = {}
         return self._tables.setdefault(kind, {})
 
+    def telling(self) -> Scope:
+        """The nearest scope, this one included, that may have registrations of its own; what it shows is shown here."""
+        scope = self
+        while scope._tables is None and scope._joined is None and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
     def own(self, kind: str) -> dict[str, Any]:
         """As ``table``, for reading only: an empty mapping when nothing was registered."""
         return self._tables.get(kind, {}) if self._tables is not None else {}
 
     # --- tasks and the end --------------------------------------------------------------------------------------------
 
-    def attach(self, nursery: trio.Nursery, context: Context) -> None:
-        """Give the scope the nursery and the context in which its detached tasks run."""
-        self._nursery, self._run_context = nursery, context
+    def attach(self, start: Callable[[Callable[[], Awaitable[Any]]], None]) -> None:
+        """Give the scope, and those made below it from now on, what starts their detached tasks."""
+        self._start = start
 
     def spawn(self, run: Callable[[], Awaitable[Any]]) -> None:
         """Run a detached task that ends with the scope at the latest."""
-        if self._nursery is None or self._run_context is None:
+        if self._start is None:
             raise ScopeClosed(f"scope {self.name!r} has no running host; its async listeners cannot run")
-        self._run_context.run(self._nursery.start_soon, self._detached, run)
+        self._start(partial(self._detached, run))
 
     async def _detached(self, run: Callable[[], Awaitable[Any]]) -> None:
         cancel_scope = trio.CancelScope()
         if self._tasks is None:
             self._tasks = {}
-        self._tasks[cancel_scope] = None
+        over = self._tasks[cancel_scope] = trio.Event()
         if self.closed:
             cancel_scope.cancel()
         try:
             with cancel_scope:
                 await run()
         finally:
-            self._tasks.pop(cancel_scope, None)
+            del self._tasks[cancel_scope]
+            over.set()
 
-    async def close(self, report: Callable[[BaseException], None]) -> None:
+    async def close(self, report: Callable[[BaseException], None], *, last: HookPoint[Any] | None = None) -> None:
         """End the scope: children first, then everything registered here, in reverse order (O5).
 
-        Failures of clean-ups are given to ``report``; all run.
+        Args:
+            report: given the failures of clean-ups; all run.
+            last: a hook point whose listeners are kept until ``forget`` (O17).
         """
-        if self.closed:
+        if self._ending is not None:
+            await self._ending.wait()
             return
+        self._ending = trio.Event()
+        try:
+            await self._close(report, last)
+        finally:
+            self._ending.set()
+
+    async def _close(self, report: Callable[[BaseException], None], last: HookPoint[Any] | None) -> None:
         for child in reversed(list(self._children or ())):
             await child.close(report)
         while self._closers:
-            function = self._closers.pop()
+            function = self._closers.popitem()[1]
             try:
                 result = function()
                 if inspect.isawaitable(result):
@@ -211,18 +315,30 @@ class Scope:
                 report(error)
         self.closed = True
         await self._end_tasks()
-        for listeners in (self._listeners or {}).values():
-            for listener in listeners:
-                listener.alive = False
-        self._listeners = self._tables = self._merged = self._closers = None
+        kept = (self._listeners or {}).get(last) if last is not None else None
+        self._silence(kept)
+        self._listeners = {last: kept} if last is not None and kept else None
+        self._tables = self._merged = self._closers = self._joined = None
         if self.parent is not None and self.parent._children is not None:
             self.parent._children.pop(self, None)
+
+    def forget(self) -> None:
+        """Let go of the listeners that ``close`` kept."""
+        self._silence(None)
+        self._listeners = None
+
+    def _silence(self, kept: list[Listener] | None) -> None:
+        for listeners in (self._listeners or {}).values():
+            if listeners is not kept:
+                for listener in listeners:
+                    listener.alive = False
+        self._heard = {}
 
     async def _end_tasks(self) -> None:
         for cancel_scope in list(self._tasks or ()):
             cancel_scope.cancel()
         while self._tasks:
-            await trio.lowlevel.checkpoint()
+            await next(iter(self._tasks.values())).wait()
 
     def __repr__(self) -> str:
         return f"<Scope {self.name}{' (ended)' if self.closed else ''}>"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from . import inputs as i
 from .effects import Stop
 from .hooks import serial
@@ -13,8 +15,14 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
+def stop_at_once(driver: Driver) -> i.Stopped | None:
+    """The outcome where nobody listens, so that there is nothing to await; ``None`` where somebody does."""
+    return None if driver.agent.scope.listeners(TURN_STOPPING) else i.Stopped()
+
+
 async def run_stopping(driver: Driver, operation: Stop) -> i.Stopped:
     """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides."""
+    await trio.lowlevel.checkpoint_if_cancelled()
     listeners = driver.agent.scope.listeners(TURN_STOPPING)
     if listeners:
         await serial(listeners, TurnIsStopping(driver.agent, operation.turn, driver.signal))

@@ -158,7 +158,7 @@ def end_aborted(kernel: Kernel) -> None:
             else:
                 kernel.out.append(Settle(message.id, Rejected("aborted")))
         kernel.end_turn(Aborted(cause))
-    kernel.cause = None
+    kernel.cause, kernel.keep = None, False
 
 
 def abort_activity(kernel: Kernel) -> None:

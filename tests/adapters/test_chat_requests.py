@@ -85,6 +85,11 @@ def test_what_a_request_is_made_of_cannot_be_replaced(key: str) -> None:
         OpenAIChat(URL, extra_body={key: None})
 
 
+def test_more_of_the_body_must_be_json() -> None:
+    with pytest.raises(MisuseError, match="JSON"):
+        OpenAIChat(URL, extra_body={"x": object()})
+
+
 @pytest.mark.rule("K1")
 def test_tools_are_sent_by_name_description_and_parameters_only() -> None:
     got = body(tools=(LOOK,))["tools"]
@@ -170,6 +175,7 @@ def test_an_error_result_says_so_with_its_code() -> None:
 def test_content_that_is_no_text_is_named() -> None:
     image = BLOCKS.build({"type": "image", "data": "…"})
     assert result(Text("see "), image) == "see [image: not shown]"
+    assert result(Reasoning("hm")) == "[reasoning: not shown]"
     (message,) = sent(UserMessage("u2", (image,)))
     assert message["content"] == "[image: not shown]"
 

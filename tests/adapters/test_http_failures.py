@@ -411,6 +411,13 @@ async def test_the_path_is_added_to_the_base_address(base: str, sent: str) -> No
     assert str(transport.requests[0].url) == sent
 
 
+async def test_a_header_given_in_any_case_replaces_ours() -> None:
+    transport = MemoryTransport()
+    async with OpenAIChat(URL, headers={"user-agent": "mine/1"}, transport=transport) as model:
+        await outcome(model)
+    assert transport.requests[0].headers.get_list("User-Agent") == ["mine/1"]
+
+
 async def test_requests_name_the_project_and_what_they_accept() -> None:
     transport = MemoryTransport()
     async with OpenAIChat(URL, headers={"X-Title": "my app"}, transport=transport) as model:

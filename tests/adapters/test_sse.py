@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.adapters.wires import cut
 from treadle.models.failures import ModelFailure
 from treadle_adapters.http.sse import EventReader
-
-from tests.adapters.wires import cut
 
 
 def read(*pieces: bytes) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from tests.adapters.wires import Loopback, MemoryTransport, Outcome, outcome, re
 from treadle.errors import MisuseError
 from treadle.models.failures import ModelFailure
 from treadle.models.stream import BlockStart, Finished, TextDelta, UsageReport
-from treadle_adapters.http import sse
+from treadle_adapters.http import endpoint, sse
 from treadle_adapters.models import decoding, writer
 from treadle_adapters.models.openai_chat import OpenAIChat
 
@@ -147,6 +147,13 @@ async def test_a_stream_is_over_at_once_after_its_last_event(autojump_clock: Moc
     assert trio.current_time() < 1.0
 
 
+@pytest.mark.rule("Q5")
+async def test_a_connection_that_breaks_after_the_last_event_does_no_harm() -> None:
+    async with chat(answer(*WHOLE, after="abort")) as model:
+        got = await outcome(model)
+    assert (got.text, got.finish) == ("hello", "stop")
+
+
 @pytest.mark.rule("Q7")
 async def test_a_connection_that_breaks_before_anything_came_is_a_transport_failure() -> None:
     async with chat(answer(after="abort")) as model:
@@ -175,6 +182,15 @@ async def test_usage_that_arrived_is_kept_when_the_stream_fails_later() -> None:
     assert got.code == "STREAM_CLOSED"
     assert got.usage is not None
     assert got.usage.output_tokens == 2
+
+
+@pytest.mark.rule("Q5")
+async def test_whole_numbers_written_as_fractions_are_counts() -> None:
+    usage = {"prompt_tokens": 11.0, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}
+    async with chat(answer(text("a"), event(finish="stop", usage=usage), DONE)) as model:
+        got = await outcome(model)
+    assert got.usage is not None
+    assert (got.usage.input_tokens, got.usage.output_tokens, got.usage.cache_read_tokens) == (11, 7, 3)
 
 
 @pytest.mark.rule("Q5")
@@ -242,6 +258,35 @@ async def test_connections_are_used_again_and_none_is_left_behind(nursery: trio.
     async with OpenAIChat(await server.start(nursery)) as model:
         for _ in range(5):
             assert (await outcome(model)).text == "hello"
+        assert server.connections == 1
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.rule("Q6")
+async def test_a_kept_connection_that_the_server_closed_is_replaced(nursery: trio.Nursery) -> None:
+    server = Loopback(WHOLE, keep=True, drop=1)
+    async with OpenAIChat(await server.start(nursery)) as model:
+        for _ in range(4):
+            assert (await outcome(model)).text == "hello"
+        assert server.connections == 4
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.rule("Q7")
+async def test_kept_connections_are_not_tried_for_ever(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "STALE_CONNECTIONS", 1)
+    server = Loopback(WHOLE, keep=True, drop=1)
+    async with OpenAIChat(await server.start(nursery)) as model:
+        await outcome(model)
+        assert (await outcome(model)).code == "TRANSPORT"
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.rule("Q6", "Q7")
+async def test_a_new_connection_that_the_server_closes_is_a_failed_attempt(nursery: trio.Nursery) -> None:
+    server = Loopback(WHOLE, keep=True, drop=0)
+    async with OpenAIChat(await server.start(nursery)) as model:
+        assert (await outcome(model)).code == "TRANSPORT"
         assert server.connections == 1
     nursery.cancel_scope.cancel()
 

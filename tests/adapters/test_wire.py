@@ -11,11 +11,13 @@ from trio.testing import MockClock
 from tests.adapters.wires import Body, Loopback, Outcome, bodies, cut, memory, outcome
 from treadle.models.adapter import RETRIED_CODES
 from treadle.models.assembly import Recorder
+from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.decoding import Reply
+from treadle_adapters.models.deepseek import DeepSeek
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 
-MAKERS: dict[str, Callable[..., HTTPModel]] = {"openai": OpenAIChat}
+MAKERS: dict[str, Callable[..., HTTPModel]] = {"openai": OpenAIChat, "deepseek": DeepSeek, "anthropic": Anthropic}
 STOPS = {"stop": "stop", "tool_calls": "tool-calls", "length": "max-tokens"}
 ERRORS = {
     "truncated": {"STREAM_CLOSED", "EMPTY_RESPONSE"},

@@ -120,13 +120,18 @@ def memory(body: Body, pieces: Sequence[bytes] | None = None) -> MemoryTransport
 
 @define
 class Loopback:
-    """A tiny HTTP server on 127.0.0.1 that answers every request of every connection with the same body."""
+    """A tiny HTTP server on 127.0.0.1 that answers every request of every connection with the same body.
+
+    With ``keep`` a connection serves many requests; with ``drop`` it is closed, without a word, once it has served
+    that many and is asked for more.
+    """
 
     pieces: Sequence[bytes]
     status: int = 200
     headers: dict[str, str] = field(factory=lambda: {"Content-Type": "text/event-stream"})
     after: After = "close"
     keep: bool = False
+    drop: int | None = None
     url: str = ""
     connections: int = 0
     hung_up: trio.Event = field(factory=trio.Event)
@@ -143,7 +148,9 @@ class Loopback:
         self.connections += 1
         conn = h11.Connection(h11.SERVER)
         try:
-            while await self._request(conn, stream):
+            served = 0
+            while await self._request(conn, stream) and served != self.drop:
+                served += 1
                 await self._answer(conn, stream)
                 if self.after == "abort":
                     stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

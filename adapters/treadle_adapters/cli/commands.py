@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -37,14 +38,25 @@ def run_command(tokens: list[str]) -> int:
         return _told(error)
 
 
-def _run(tokens: list[str]) -> Any:
+def _run(given: list[str]) -> Any:
     mounts = available()
-    mount = chosen(tokens, mounts)
-    target = mount.load() if mount is not None else None
+    mount = chosen(given, mounts)
+    tokens = _dash_last(given)
+    target: Any = mount.load() if mount is not None else None
     if mount is not None and mount.raw:
-        return target(tokens[len(mount.path) :])
+        return target(given[len(mount.path) :])
     app = build_app(mounts, mount, target)
     return app(tokens or ["--help"], exit_on_error=False, result_action="return_value")
+
+
+def _dash_last(tokens: list[str]) -> list[str]:
+    """A lone ``-`` stands for stdin; put it where it is not taken for an option."""
+    options = tokens[: tokens.index("--")] if "--" in tokens else tokens
+    if "-" not in options:
+        return tokens
+    at = options.index("-")
+    rest = tokens[:at] + tokens[at + 1 :]
+    return [*rest, "-"] if "--" in rest else [*rest, "--", "-"]
 
 
 def build_app(mounts: Sequence[Mount], mount: Mount | None = None, target: Any = None) -> App:
@@ -60,11 +72,9 @@ def build_app(mounts: Sequence[Mount], mount: Mount | None = None, target: Any =
                 app.command(groups[first])
             parent = groups[first]
         if each is not mount:
-            parent.command(_not_loaded, name=each.path[-1], help=each.help)
-        elif isinstance(target, App):
-            parent.command(target, name=each.path[-1])
+            parent.command(_not_loaded, name=each.name, help=each.help)
         else:
-            parent.command(target, name=each.path[-1])
+            parent.command(target, name=each.name)
     return app
 
 
@@ -114,7 +124,5 @@ def forgive_encoding() -> None:
 
 def _let_go_of_stdout() -> None:
     """Whoever read our output is gone; keep the interpreter from complaining about it at exit."""
-    try:
+    with contextlib.suppress(OSError, ValueError):  # stdout may be no file: then nothing is flushed to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass  # stdout is no file: nothing will be flushed to it

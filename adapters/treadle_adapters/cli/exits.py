@@ -7,11 +7,6 @@ from enum import IntEnum
 from treadle.models.failures import Failure
 from treadle.session.events import Aborted, Blocked, EndReason, Errored, MaxTokens
 
-EXIT_STATUSES = """\
-Exit status: 0 the turn completed, 1 it failed, 2 the command was called wrongly, 3 the answer hit the output limit,
-4 a hook blocked the turn, 130 it was interrupted."""
-"""For ``--help``."""
-
 
 class Exit(IntEnum):
     """The exit statuses of ``treadle``."""

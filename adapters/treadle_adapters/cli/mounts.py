@@ -38,6 +38,11 @@ class Mount:
     raw: bool = False
 
     @property
+    def name(self) -> str:
+        """Its last word."""
+        return self.path[len(self.path) - 1]
+
+    @property
     def exists(self) -> bool:
         """Whether this treadle has the command: its module is there, whether or not its libraries are."""
         module = self.target.partition(":")[0]
@@ -78,7 +83,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("diagram",),  "treadle_adapters.cli.diagram:diagram",
           "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),      "treadle_specs.rig:main",
-          "Speak the rig protocol on stdin and stdout.", "specs", raw=True),
+          "Speak the rig protocol on stdin and stdout.", "specs"),
 )
 # fmt: on
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from importlib import metadata
+from typing import Any
 
 import httpx
 import trio
@@ -19,6 +20,9 @@ KEPT_CONNECTIONS = 32
 KEPT_FOR = 30.0
 """Seconds an idle connection is kept; many servers close theirs soon after."""
 
+STALE_CONNECTIONS = KEPT_CONNECTIONS + 1
+"""How many kept connections a request may find closed."""
+
 
 def user_agent() -> str:
     """What the project calls itself to servers: ``treadle/VERSION``."""
@@ -26,6 +30,20 @@ def user_agent() -> str:
         return f"treadle/{metadata.version('treadle')}"
     except metadata.PackageNotFoundError:
         return "treadle/0"
+
+
+class _ConnectionWatch:
+    """httpcore's trace of one request: whether it went out over a connection that had been used before."""
+
+    def __init__(self) -> None:
+        self._connected = False
+        self.reused = False
+
+    async def __call__(self, event: str, _: Mapping[str, Any]) -> None:
+        if event.startswith("connection.connect"):
+            self._connected = True
+        elif event.endswith("send_request_headers.started"):
+            self.reused = not self._connected
 
 
 class Endpoint:
@@ -55,23 +73,25 @@ class Endpoint:
         if client is not None and transport is not None:
             raise MisuseError("give either client or transport, not both")
         self._base, login = _address(base_url)
+        self._shown = str(self._base.copy_with(query=None, fragment=None))
         self._given = client
         self._transport = transport
         self._made: tuple[trio.lowlevel.TrioToken, httpx.AsyncClient] | None = None
         self.credential = credential
-        self._headers = {"User-Agent": user_agent(), **login, **(headers or {})}
+        self._headers = httpx.Headers({"User-Agent": user_agent(), **login})
+        for name, value in (headers or {}).items():
+            if not (name + value).isascii() or not (name + value).isprintable() or not name:
+                raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
+            self._headers[name] = value
         self._secrets = (
             *(headers or {}).values(),
             *self._base.params.values(),
             *[value.removeprefix("Basic ") for value in login.values()],
         )
-        for name, value in self._headers.items():
-            if not (name + value).isascii() or not (name + value).isprintable() or not name:
-                raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
 
     def __str__(self) -> str:
         """The address as messages may show it: without user, password and query (X1)."""
-        return str(self._base.copy_with(query=None, fragment=None))
+        return self._shown
 
     def __repr__(self) -> str:
         return f"<Endpoint {self}, {self.credential!r}>"
@@ -96,15 +116,34 @@ class Endpoint:
         """Send a request and return the response once its headers came; its body is still to be read, and closed.
 
         Neither httpx's timeouts nor redirects apply: ``IdleWatchdog`` bounds the waits, and a redirect is an answer.
+
+        Some servers close a kept connection without a word, now and then just as it is used again. When that happens
+        before a byte of the answer came, the request goes out over another connection: it is still the one attempt
+        (Q6), since nothing of an answer came. A connection made for this request is given no second chance.
         """
         client = self._client()
+        merged = self._headers.copy()
+        merged.update(headers)
         url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
         if params:
             url = url.copy_merge_params(dict(params))
-        request = client.build_request(
-            method, url, headers={**self._headers, **headers}, content=content, timeout=httpx.Timeout(None)
-        )
-        return await client.send(request, stream=True, follow_redirects=False)
+        for _ in range(STALE_CONNECTIONS):
+            watch = _ConnectionWatch()
+            request = client.build_request(
+                method,
+                url,
+                headers=merged,
+                content=content,
+                timeout=httpx.Timeout(None),
+                extensions={"trace": watch},
+            )
+            try:
+                return await client.send(request, stream=True, follow_redirects=False)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if not watch.reused:
+                    raise
+        text = f"the server closed {STALE_CONNECTIONS} kept connections in a row"
+        raise httpx.RemoteProtocolError(text)
 
     def _client(self) -> httpx.AsyncClient:
         if self._given is not None:

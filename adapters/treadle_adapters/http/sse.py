@@ -1,7 +1,7 @@
 r"""Server-sent events from the bytes of a response.
 
-httpx-sse reads the lines of an event; this module cuts them: at ``\n``, ``\r\n`` and ``\r`` only, on bytes, so that Unicode
-separators inside an event and characters split between reads do no harm.
+httpx-sse reads the lines of an event; this module cuts them: at ``\n``, ``\r\n`` and ``\r`` only, on bytes, so that
+Unicode separators inside an event and characters split between reads do no harm.
 """
 
 from __future__ import annotations

@@ -111,9 +111,8 @@ class ChatDecoder(Decoder):
                 self.finish = Finish("refusal")
             elif len(self._calls):
                 self.finish = Finish("tool-calls")
-            elif not self.write.visible:
-                raise ModelFailure(Failure("the provider sent an empty answer", Code.EMPTY_RESPONSE.value))
             else:
+                self.refuse_empty()
                 self.finish = Finish("stop")
         super().settle()
 

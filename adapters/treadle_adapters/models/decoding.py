@@ -54,6 +54,15 @@ class Decoder(ABC):
         """Note an error that the provider reports inside a stream."""
         self.failure = failure_of_error(error)
 
+    def refuse_empty(self) -> None:
+        """Refuse an answer in which nothing came at all.
+
+        Raises:
+            ModelFailure: EMPTY_RESPONSE.
+        """
+        if not self.write.visible:
+            raise ModelFailure(Failure("the provider sent an empty answer", Code.EMPTY_RESPONSE.value))
+
     def settle(self) -> None:
         """Write what ends a complete answer: the ends of blocks, the usage, the finish (Q5).
 

@@ -1,8 +1,8 @@
 """Encoded histories, kept so that a step encodes only what is new (Q1).
 
-Messages are immutable, so an encoded message stands for its object. Each session's last request is remembered as the
-list of its encoded parts; the next request, which as a rule only adds messages, reuses it. Finding out costs one
-comparison of two lists of the same objects; building the body costs one join.
+Messages are immutable, so an encoded message stands for its object. The messages of each session's last request are
+remembered, joined as they were sent; the next request, which as a rule only adds messages, adds to them. Finding out
+costs one comparison of two lists of the same objects; building the body costs one copy.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ class Fragment(NamedTuple):
     data: bytes
 
 
-class _Encoded(NamedTuple):
-    """One message, its fragment, and how many parts the body has after it."""
+class _Place(NamedTuple):
+    """Where one message stands in the joined bytes, and the role that what follows is glued to."""
 
-    message: Message
-    fragment: Fragment
-    parts: int
+    start: int
+    end: int
     role: str
 
 
 class EncodedHistory:
-    """The encoded messages of one session.
+    """The encoded messages of one session, joined.
 
     Args:
         encode: encodes one message; must depend on nothing but the message.
@@ -52,35 +51,38 @@ class EncodedHistory:
         self._encode = encode
         self._glue = glue
         self._messages: list[Message] = []
-        self._encoded: list[_Encoded] = []
-        self._parts: list[bytes] = []
-        self.size = 0
+        self._places: list[_Place] = []
+        self._joined = bytearray()
 
-    def parts(self, messages: Sequence[Message]) -> list[bytes]:
-        """The encoded messages with what stands between them, to be joined; not to be changed."""
-        dropped: list[_Encoded] = []
-        if list(islice(messages, len(self._messages))) != self._messages:
+    def joined(self, messages: Sequence[Message]) -> bytearray:
+        """The encoded messages with what stands between them; to be copied into a body, and not to be changed."""
+        count = len(self._messages)
+        dropped: dict[int, tuple[Message, Fragment]] = {}
+        if list(islice(messages, count)) != self._messages:
             dropped = self._forget_from(self._common(messages))
-        known = {id(item.message): item.fragment for item in dropped}
-        for message in islice(messages, len(self._messages), None):
-            fragment = known.get(id(message))
-            self._append(message, self._encode(message) if fragment is None else fragment)
-        return self._parts
+            count = len(self._messages)
+        for message in islice(messages, count, None):
+            known = dropped.get(id(message))
+            self._append(message, self._encode(message) if known is None else known[1])
+        return self._joined
 
     @property
     def last_role(self) -> str:
         """The role of the last message, ``""`` when there is none."""
-        return self._encoded[-1].role if self._encoded else ""
+        return self._places[-1].role if self._places else ""
+
+    def __len__(self) -> int:
+        return len(self._joined)
 
     def _append(self, message: Message, fragment: Fragment) -> None:
         role = self.last_role
         if fragment.data:
-            glue = self._glue(role, fragment.role)
-            self._parts += [glue, fragment.data] if glue else [fragment.data]
-            self.size += len(fragment.data)
+            self._joined += self._glue(role, fragment.role)
             role = fragment.role
+        start = len(self._joined)
+        self._joined += fragment.data
         self._messages.append(message)
-        self._encoded.append(_Encoded(message, fragment, len(self._parts), role))
+        self._places.append(_Place(start, len(self._joined), role))
 
     def _common(self, messages: Sequence[Message]) -> int:
         """How many messages at the head are the same."""
@@ -89,13 +91,19 @@ class EncodedHistory:
                 return index
         return min(len(self._messages), len(messages))
 
-    def _forget_from(self, index: int) -> list[_Encoded]:
-        """Drop the messages from ``index`` on, and return them: what comes in their place may hold them again."""
-        dropped = self._encoded[index:]
+    def _forget_from(self, index: int) -> dict[int, tuple[Message, Fragment]]:
+        """Drop the messages from ``index`` on; what comes in their place may hold many of them again.
+
+        Returns:
+            Them and their fragments by identity, which holding them keeps.
+        """
+        dropped = {
+            id(message): (message, Fragment(place.role, bytes(self._joined[place.start : place.end])))
+            for message, place in zip(self._messages[index:], self._places[index:], strict=True)
+        }
         del self._messages[index:]
-        del self._encoded[index:]
-        del self._parts[self._encoded[-1].parts if self._encoded else 0 :]
-        self.size -= sum(len(item.fragment.data) for item in dropped)
+        del self._places[index:]
+        del self._joined[self._places[-1].end if self._places else 0 :]
         return dropped
 
 
@@ -114,18 +122,18 @@ class HistoryCache:
         self._size = 0
         self._sessions: OrderedDict[str, EncodedHistory] = OrderedDict()
 
-    def parts(self, session_id: str, messages: Sequence[Message]) -> tuple[list[bytes], str]:
-        """The encoded messages of a request, to be joined and not to be changed, and the role of the last one."""
+    def joined(self, session_id: str, messages: Sequence[Message]) -> tuple[bytearray, str]:
+        """The encoded messages of a request, to be copied and not to be changed, and the role of the last one."""
         history = self._sessions.get(session_id)
         if history is None:
             history = self._sessions[session_id] = EncodedHistory(self._encode, self._glue)
         self._sessions.move_to_end(session_id)
-        before = history.size
-        parts = history.parts(messages)
-        self._size += history.size - before
+        before = len(history)
+        joined = history.joined(messages)
+        self._size += len(history) - before
         while self._size > self._kept_bytes and len(self._sessions) > 1:
-            self._size -= self._sessions.popitem(last=False)[1].size
-        return parts, history.last_role
+            self._size -= len(self._sessions.popitem(last=False)[1])
+        return joined, history.last_role
 
     def __len__(self) -> int:
         return len(self._sessions)

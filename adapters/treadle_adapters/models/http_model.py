@@ -52,7 +52,7 @@ class HTTPOptions(TypedDict):
         stream_idle_timeout: seconds without a byte from the provider before TIMEOUT (Q8).
         keep_alive_timeout: seconds of keep-alives alone before TIMEOUT.
         retry_policy: how failures are retried; ``None`` makes each terminal (Q6).
-        models: what is known of all models, or of each by its id; ids that are left out are unknown (Q4).
+        models: what is known of all models, or of each by its id; what is said of others is up to the adapter (Q4).
         extra_body: merged into every request's body.
         client: used for all requests instead of one made here; ``aclose`` leaves it open.
         transport: carries the requests of the client made here.
@@ -83,6 +83,7 @@ class HTTPModel(ABC):
 
     default_name = "http"
     path = ""
+    unknown_model = UNKNOWN_MODEL
 
     def __init__(self, base_url: str, **options: Unpack[HTTPOptions]) -> None:
         credential = Credential(options.get("api_key"), options.get("api_key_env"))
@@ -95,7 +96,7 @@ class HTTPModel(ABC):
         )
         self._name = options.get("name") or self.default_name
         self._policy = options.get("retry_policy", RetryPolicy())
-        self._models = options.get("models", UNKNOWN_MODEL)
+        self._models = options.get("models", self.unknown_model)
         self._extra = dict(options.get("extra_body", {}))
         self._idle = options.get("stream_idle_timeout", STREAM_IDLE_TIMEOUT)
         self._quiet = options.get("keep_alive_timeout", KEEP_ALIVE_TIMEOUT)
@@ -103,6 +104,10 @@ class HTTPModel(ABC):
             raise MisuseError("stream_idle_timeout and keep_alive_timeout must be positive")
         if self._extra.keys() & {"messages", "input", "tools", "stream", "model"}:
             raise MisuseError("extra_body must not replace messages, input, tools, stream or model")
+        try:
+            msgspec.json.encode(self._extra)
+        except (TypeError, ValueError) as error:
+            raise MisuseError(f"extra_body cannot be written as JSON: {error}") from error
 
     @property
     def name(self) -> str:
@@ -118,7 +123,7 @@ class HTTPModel(ABC):
         """See ``ModelAdapter.model_info``; answers from what the adapter was told, without a request."""
         if isinstance(self._models, ModelInfo):
             return self._models
-        return self._models.get(model, UNKNOWN_MODEL)
+        return self._models.get(model, self.unknown_model)
 
     async def list_models(self) -> tuple[str, ...]:
         """Ask the endpoint which models it has.

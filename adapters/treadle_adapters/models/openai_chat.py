@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import AssistantMessage, Message, Reasoning, SystemMessage, ToolCall, ToolResultMessage, UserMessage
+from treadle.models.messages import (
+    AssistantMessage,
+    Message,
+    Reasoning,
+    SystemMessage,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
 from treadle.session.events import CallConfig, ToolSchema
 
 from .chat_stream import ChatDecoder
@@ -67,9 +75,9 @@ class OpenAIChat(HTTPModel):
 
     def _body(self, request: ModelRequest) -> bytes:
         head = encode(self._settings(request.config))
-        parts, _ = self._history.parts(request.session_id, request.messages)
+        messages, _ = self._history.joined(request.session_id, request.messages)
         tools = self._tools.get(request.tools) if request.tools else b""
-        return b"".join([head[:-1], b',"messages":[', *parts, b"]", tools, b"}"])
+        return b"".join([head[:-1], b',"messages":[', messages, b"]", tools, b"}"])
 
     def _settings(self, config: CallConfig) -> dict[str, Any]:
         """The body without messages and tools."""
@@ -100,7 +108,9 @@ class OpenAIChat(HTTPModel):
         """An answer of the model; empty when it holds neither text nor calls."""
         calls = calls_of(message.content)
         thoughts = [block.text for block in message.content if type(block) is Reasoning]
-        said = tuple([block for block in message.content if type(block) is not ToolCall and type(block) is not Reasoning])
+        said = tuple(
+            [block for block in message.content if type(block) is not ToolCall and type(block) is not Reasoning]
+        )
         text = content_text(said)
         if not text and not calls:
             return b""

@@ -54,6 +54,11 @@ class ChunkWriter:
         self._usage: Usage | None = None
         self._told: Usage | None = None
 
+    @property
+    def kind(self) -> str:
+        """The kind of the open block of text or reasoning; empty when none is open."""
+        return self._kind
+
     def prose(self, kind: Literal["text", "reasoning"], text: str) -> None:
         """Write text or reasoning; opens a block of that kind and ends the other kind's."""
         if not text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from attrs import define, field
+import msgspec
 
 from ..lossless import check_json, repair_text, text_is_lossless
 from .failures import Code, Failure, ModelFailure
@@ -43,29 +43,34 @@ _DELTA_TAG: dict[type, str] = {
 }
 
 
-@define
-class _Open:
+_TO_MS = (1000.0).__mul__
+
+
+class _Open(msgspec.Struct):
     """A block under way."""
 
     start: BlockStart
-    texts: list[str] = field(factory=list[str])
     closed: bool = False
     replay: Any = None
 
 
-@define
-class _Run:
-    """Consecutive deltas of one block, or one other chunk."""
+class _Run(msgspec.Struct):
+    """Consecutive deltas of one block: one text and one time each."""
 
+    delta: type
+    index: int
+    texts: list[str]
     times: array[float]
-    delta: type | None = None
-    index: int = 0
-    texts: list[str] = field(factory=list[str])
-    chunk: Chunk | None = None
 
 
-@define
-class Snapshot:
+class _Single(msgspec.Struct, frozen=True):
+    """One chunk that is no delta."""
+
+    chunk: Chunk
+    time: float
+
+
+class Snapshot(msgspec.Struct, frozen=True):
     """How far the stream had come at one moment; ``Recorder.freeze`` takes it when a cancel arrives (C5)."""
 
     runs: int
@@ -84,8 +89,7 @@ def malformed(message: str) -> MalformedStream:
     return MalformedStream(Failure(f"the adapter's stream is malformed (Q5): {message}", Code.MALFORMED_RESPONSE.value))
 
 
-@define
-class Recorder:
+class Recorder(msgspec.Struct):
     """Records one attempt's stream and assembles it.
 
     ``texts`` and ``times`` belong to the run of deltas that is open (of class ``delta``, block ``index``); the
@@ -94,14 +98,13 @@ class Recorder:
 
     delta: type | None = None
     index: int = -1
-    texts: list[str] = field(factory=list[str])
-    times: array[float] = field(factory=lambda: array("d"))
+    texts: list[str] = []
+    times: array[float] = msgspec.field(default_factory=lambda: array("d"))
     finish: Finish | None = None
     finish_replay: Any = None
     usage: Usage | None = None
-    count: int = 0
-    _runs: list[_Run] = field(factory=list[_Run])
-    _blocks: dict[int, _Open] = field(factory=dict[int, _Open])
+    _runs: list[_Run | _Single] = []
+    _blocks: dict[int, _Open] = {}
     _calls: int = 0
     _frozen: Snapshot | None = None
     _size: int = 0
@@ -135,15 +138,15 @@ class Recorder:
                 self.finish_replay = _replay(chunk.replay)
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
-        self._runs.append(_Run(times=array("d", (time,)), chunk=chunk))
+        self._runs.append(_Single(chunk, time))
 
     def _open_run(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
         block = self._block(chunk.index)
         if block.start.kind != kind:
             raise malformed(f"a {kind} delta for a {block.start.kind} block")
-        run = _Run(times=array("d", (time,)), delta=type(chunk), index=chunk.index, texts=[chunk.text])
-        self._runs.append(run)
-        self.delta, self.index, self.texts, self.times = run.delta, run.index, run.texts, run.times
+        self.delta, self.index = type(chunk), chunk.index
+        self.texts, self.times = [chunk.text], array("d", (time,))
+        self._runs.append(_Run(self.delta, self.index, self.texts, self.times))
 
     def _start(self, chunk: BlockStart) -> None:
         if chunk.index in self._blocks:
@@ -171,7 +174,8 @@ class Recorder:
             ModelFailure: more text than an answer may hold.
         """
         while self._at < len(self._runs):
-            texts = self._runs[self._at].texts
+            run = self._runs[self._at]
+            texts = run.texts if isinstance(run, _Run) else ()
             self._size += sum(map(len, texts[self._measured :]))
             self._measured = len(texts)
             if self._at == len(self._runs) - 1:
@@ -183,12 +187,13 @@ class Recorder:
     @property
     def chunks(self) -> int:
         """How many chunks have arrived."""
-        return sum([len(run.times) for run in self._runs])
+        return sum([len(run.times) if isinstance(run, _Run) else 1 for run in self._runs])
 
     def freeze(self) -> None:
         """Forget, at assembly, whatever arrives from now on (C5, N4). The first call decides."""
         if self._frozen is None:
-            length = len(self._runs[-1].times) if self._runs else 0
+            last = self._runs[-1] if self._runs else None
+            length = len(last.times) if isinstance(last, _Run) else 1
             closed = [(index, block.closed) for index, block in self._blocks.items()]
             self._frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
 
@@ -203,11 +208,10 @@ class Recorder:
         if past is None:
             return
         del self._runs[past.runs :]
-        if self._runs:
-            run = self._runs[-1]
+        run = self._runs[-1] if self._runs else None
+        if isinstance(run, _Run):
             del run.times[past.length :]
-            if run.delta is not None:
-                del run.texts[past.length :]
+            del run.texts[past.length :]
         self.finish, self.usage = past.finish, past.usage
         closed = dict(past.blocks)
         self._blocks = {index: block for index, block in self._blocks.items() if index in closed}
@@ -218,10 +222,10 @@ class Recorder:
         """The exact timed stream, in the form that is stored (Q9, S1)."""
         segments: list[Segment] = []
         for run in self._runs:
-            times = tuple([int(time * 1000) for time in run.times])
-            if run.delta is None:
-                segments.append(Segment(times=times, chunk=run.chunk))
+            if isinstance(run, _Single):
+                segments.append(Segment((int(run.time * 1000),), chunk=run.chunk))
             else:
+                times = tuple(map(int, map(_TO_MS, run.times)))
                 segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))
         return TimedStream(tuple(segments))
 
@@ -233,7 +237,7 @@ class Recorder:
         """
         texts: dict[int, list[str]] = {}
         for run in self._runs:
-            if run.delta is not None:
+            if isinstance(run, _Run):
                 texts.setdefault(run.index, []).extend(run.texts)
         out: list[Block] = []
         for index, block in self._blocks.items():
@@ -267,7 +271,7 @@ def is_blank(content: tuple[Block, ...]) -> bool:
 
 def _storable(texts: list[str]) -> list[str]:
     r"""The deltas as stored. A lone half of a surrogate pair is kept as an escape that ``\u`` text shows (S1)."""
-    if all(map(text_is_lossless, texts)):
+    if text_is_lossless("".join(texts)):
         return texts
     return [text if text_is_lossless(text) else _join_halves(text) for text in texts]
 

@@ -143,8 +143,13 @@ class ScriptedModel:
         while callable(entry):
             entry = entry(request)
         if hasattr(entry, "__aiter__"):
-            async for chunk in entry:
-                yield chunk
+            try:
+                async for chunk in entry:
+                    yield chunk
+            finally:
+                close = getattr(entry, "aclose", None)
+                if close is not None:
+                    await close()
             return
         if isinstance(entry, Failure):
             entry = Answer(failure=entry)

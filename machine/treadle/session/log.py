@@ -102,6 +102,7 @@ class Session:
         "_clock",
         "_events",
         "_listener",
+        "_sink",
         "_surface",
         "call_ids",
         "driven",
@@ -122,6 +123,7 @@ class Session:
         self._clock = clock
         self._appending = False
         self._listener: Callable[[Event], None] | None = None
+        self._sink: Callable[[Event], None] | None = None
         for entry in events:
             self._load(entry)
 
@@ -155,6 +157,10 @@ class Session:
     def listen(self, listener: Callable[[Event], None] | None) -> None:
         """Tell one function, the driver's, about every event that ``append`` accepts."""
         self._listener = listener
+
+    def mirror(self, sink: Callable[[Event], None] | None) -> None:
+        """Hand every event that is appended from now on to one function, the store's (P1)."""
+        self._sink = sink
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -195,8 +201,11 @@ class Session:
             self._check_identity(data, surface_op)
         finally:
             self._appending = False
-        entry = self._make(data, known.tag, surface_op or (APPEND if known.surface else None), cited, ignorable)
+        op = surface_op or (APPEND if known.surface else None)
+        entry = Event(known.tag, len(self._events), self._clock(), data, op, cited, ignorable)
         self._take(entry)
+        if self._sink is not None:
+            self._sink(entry)
         if self._listener is not None:
             self._listener(entry)
         return entry
@@ -212,14 +221,11 @@ class Session:
                 op, sources = Replace(replaces, replaces), (replaces,)
             elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
                 sources = (called,)
-        entry = self._make(data, known.tag, op, sources, False)
+        entry = Event(known.tag, len(self._events), self._clock(), data, op, sources)
         self._take(entry)
+        if self._sink is not None:
+            self._sink(entry)
         return entry
-
-    def _make(
-        self, data: Any, tag: str, op: SurfaceOp | None, sources: tuple[int, ...] | None, ignorable: bool
-    ) -> Event:
-        return Event(tag, len(self._events), self._clock(), data, op, sources, ignorable)
 
     def _take(self, entry: Event) -> None:
         data = entry.data

@@ -81,6 +81,13 @@ class ToolRegistry:
         """Add a guard for calls in this scope and below (K2)."""
         return self._add("guards", guard)
 
+    def set_order(self, names: Iterable[str]) -> None:
+        """Set the canonical order of tools here and below: these first, in this order, the others by name (R1)."""
+        scope = self._scope
+        scope.check_open()
+        scope.table("tool-order")["order"] = tuple(names)
+        scope.invalidate("tools")
+
     def _add(self, kind: str, value: Any) -> Disposer:
         scope = self._scope
         scope.check_open()
@@ -109,23 +116,49 @@ _EMPTY = ToolSet({}, ())
 
 def toolset(scope: Scope) -> ToolSet:
     """The tools visible in a scope; cached until a registration changes."""
+    scope = scope.telling()
     cached = scope.cached("tools")
     if cached is not None:
         return cached[0]
     outer = toolset(scope.parent) if scope.parent is not None else _EMPTY
-    own = scope.own("tools")
-    rules: tuple[Restriction, ...] = tuple(scope.own("restrictions").values())
-    if not own and not rules:
+    by_name = outer.by_name
+    for layer in scope.layers():
+        rules: tuple[Restriction, ...] = tuple(layer.own("restrictions").values())
+        if rules:
+            by_name = {name: tool for name, tool in by_name.items() if all([rule.passes(name) for rule in rules])}
+        own: dict[str, Tool] = layer.own("tools")
+        if own:
+            by_name = {**by_name, **own}
+    if by_name is outer.by_name and not scope.own("tool-order"):
+        scope.remember("tools", (outer,))
         return outer
-    inherited = {name: tool for name, tool in outer.by_name.items() if all([rule.passes(name) for rule in rules])}
-    by_name: dict[str, Tool] = {**inherited, **own}
-    found = ToolSet(by_name, tuple([by_name[name].schema for name in sorted(by_name)]))
+    found = ToolSet(by_name, tuple([tool.schema for tool in _in_order(by_name, tool_order(scope))]))
     scope.remember("tools", (found,))
     return found
+
+
+def _in_order(by_name: dict[str, Tool], order: tuple[str, ...]) -> list[Tool]:
+    """Tools in canonical order: those that are named first, in that order, then the others by name (R1)."""
+    named = [by_name[name] for name in order if name in by_name]
+    return [*named, *[by_name[name] for name in sorted(by_name) if name not in order]]
+
+
+def tool_order(scope: Scope) -> tuple[str, ...]:
+    """The order that the nearest scope sets, empty where none does (R1)."""
+    layer: Scope | None = scope
+    while layer is not None:
+        order: dict[str, tuple[str, ...]] = layer.own("tool-order")
+        if order:
+            return order["order"]
+        layer = layer.parent
+    return ()
 
 
 def guards(scope: Scope) -> tuple[Guard, ...]:
     """The guards that see calls in a scope, outer ones first."""
     outer = guards(scope.parent) if scope.parent is not None else ()
-    own = scope.own("guards")
-    return (*outer, *own.values()) if own else outer
+    for layer in scope.layers():
+        own = layer.own("guards")
+        if own:
+            outer = (*outer, *own.values())
+    return outer

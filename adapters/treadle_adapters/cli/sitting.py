@@ -1,0 +1,176 @@
+"""One run of ``treadle run``: host, agent and screen put together, and what is said in it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+
+import trio
+from attrs import field, frozen
+from rich.console import Console
+
+import treadle
+from treadle.agent import Agent
+from treadle.host import Host
+from treadle.options import AgentOptions
+from treadle.scope import Scope
+
+from .conversation import Conversation
+from .example_tools import EXAMPLE_TOOLS
+from .exits import Exit, exit_of
+from .interrupts import Interrupts, Leaving
+from .keyboard import LineEditor, can_edit, keys_of, typed_lines
+from .narration import LogNotes, Narrator
+from .routes import Route, Wish, route_for
+from .safe_text import one_line
+from .screen import Screen
+from .storage import Keeping, session_meant, store_for
+from .turns import told_turns
+
+
+@frozen
+class Sitting:
+    """What the command was asked for.
+
+    Attributes:
+        wish: which model.
+        system: the system prompt.
+        tools: whether the example tools are offered.
+        max_tokens: bound on each answer.
+        keeping: where the session is kept, and which one.
+    """
+
+    wish: Wish
+    system: str = ""
+    tools: bool = True
+    max_tokens: int | None = None
+    keeping: Keeping = field(factory=Keeping)
+
+
+@frozen
+class Seat:
+    """An agent ready to be talked to. ``kept`` tells whether its session is stored."""
+
+    host: Host
+    agent: Agent
+    route: Route
+    kept: bool
+
+
+async def answer_once(sitting: Sitting, prompt: str) -> Exit:
+    """Run one turn: the answer goes to stdout, everything else to stderr."""
+    screen = Screen(Console(highlight=False), Console(stderr=True, highlight=False))
+    narrator = Narrator(screen)
+    leaving = Leaving()
+    async with _interruptible(Interrupts(leaving)) as interrupts:
+        with leaving.scope:
+            async with _seated(sitting, narrator) as seat:
+                agent = seat.agent
+
+                def stop() -> None:
+                    if agent.status == "running" and agent.converging is None:
+                        agent.cancel()
+                    else:
+                        leaving.leave()
+
+                interrupts.on_interrupt = stop
+                agent.followup(prompt)
+                await agent.when_idle()
+    return Exit.INTERRUPTED if leaving.taken else exit_of(narrator.last)
+
+
+async def converse(sitting: Sitting) -> Exit:
+    """Hold a conversation until the input ends or the user leaves."""
+    descriptor = sys.stdin.fileno()
+    console = Console(highlight=False)
+    edits = console.is_terminal and can_edit(descriptor)
+    editor = LineEditor() if edits else None
+    screen = Screen(console, console, edits=edits)
+    narrator = Narrator(screen)
+    leaving = Leaving()
+    with keys_of(descriptor) if edits else nullcontext() as keys:
+        async with _interruptible(Interrupts(leaving, keys)) as interrupts:
+            with leaving.scope:
+                async with _seated(sitting, narrator) as seat:
+                    conversation = Conversation(seat.agent, screen, leaving, editor)
+                    interrupts.on_interrupt = conversation.interrupt
+                    _welcome(screen, seat)
+                    conversation.attach(seat.host)
+                    try:
+                        await conversation.listen(typed_lines(descriptor, editor, conversation.typing))
+                    finally:
+                        _goodbye(screen, seat)
+    if leaving.taken:
+        return Exit.INTERRUPTED
+    return Exit.OK if console.is_terminal else exit_of(narrator.last)
+
+
+@asynccontextmanager
+async def _seated(sitting: Sitting, narrator: Narrator) -> AsyncGenerator[Seat]:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_logging_to(narrator.screen))
+        route = await stack.enter_async_context(route_for(sitting.wish))
+        store = store_for(sitting.keeping)
+        if store is not None:
+            await stack.enter_async_context(store)
+        session_id = await session_meant(sitting.keeping, store)
+        host = await stack.enter_async_context(Host(store=store))
+        host.models.register(route.provider, route.adapter)
+        if sitting.tools:
+            for tool in EXAMPLE_TOOLS:
+                host.tools.register(tool)
+        narrator.attach(host)
+
+        async def setup(_: Scope, agent: Agent) -> None:
+            agent.system_prompt = sitting.system
+
+        options = AgentOptions(route.provider, route.model, max_tokens=sitting.max_tokens)
+        if session_id is None:
+            handle = await host.agents.create(agent_options=options, setup=setup)
+        else:
+            handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
+        yield Seat(host, handle.agent, route, store is not None)
+
+
+@asynccontextmanager
+async def _interruptible(interrupts: Interrupts) -> AsyncGenerator[Interrupts]:
+    """Receive signals inside the block, its winding down included."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(interrupts.receive)
+        yield interrupts
+        nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def _logging_to(screen: Screen) -> Generator[None]:
+    """Show what the driver logs as notes on the screen, instead of as lines between the words."""
+    logger = logging.getLogger("treadle")
+    handler = LogNotes(screen)
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
+
+
+def _welcome(screen: Screen, seat: Seat) -> None:
+    screen.note((f"treadle {treadle.__version__}", "bold"), f"  you talk to {seat.route}")
+    screen.note(("type while it works to steer it; Ctrl-C stops the turn, twice leaves; /help shows more", "dim"))
+    turns = told_turns(seat.agent.session.events)
+    if turns:
+        screen.note(
+            (f"session {seat.agent.id} goes on after {len(turns)} turns; the last began: ", "dim"), turns[-1].asked
+        )
+    inbox = seat.agent.inbox
+    for waiting in (*inbox.next_step, *inbox.next_turn):
+        screen.note(("  waits for your next word: ", "dim"), one_line(waiting.text, 80))
+    screen.note()
+
+
+def _goodbye(screen: Screen, seat: Seat) -> None:
+    if seat.kept and len(seat.agent.session):
+        screen.note((f"session {seat.agent.id} is kept; go on with: treadle run --continue", "dim"))

@@ -1,0 +1,196 @@
+"""Files that survive: private modes, atomic rewrites, an append that is all or nothing (P1, P3, X1)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+
+from treadle.errors import SessionLocked, StoreFailure
+from treadle.ids import new_id
+
+from .locks import FileLock
+
+T = TypeVar("T")
+Write = Callable[[int, memoryview], int]
+Pack = Callable[[bytes], bytes]
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+
+
+async def to_end(run: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Await something to its end, cancelled or not: what it holds is handed over or let go, never lost."""
+    result: list[T] = []
+    with trio.CancelScope(shield=True):
+        result.append(await run(*args))
+    return result[0]
+
+
+def sync_data(descriptor: int) -> None:
+    """Have a file's bytes on disk, its times not necessarily."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and what is missing above it, for their owner only (X1)."""
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=PRIVATE_DIRECTORY)
+
+
+def sync_directory(path: Path) -> None:
+    """Have a directory's entries on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(path: Path) -> int:
+    """Open a file for reading; never waits for a pipe.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | _NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is no regular file")
+    return descriptor
+
+
+def read_all(path: Path) -> tuple[bytes, os.stat_result]:
+    """A file's bytes, and its status at that time."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        status = os.fstat(file.fileno())
+        return file.read(), status
+
+
+def write_whole(path: Path, data: bytes, *, durable: bool) -> None:
+    """Put a file in place, whole or not at all: a unique temporary beside it, then a rename (B59)."""
+    temporary = path.parent / f".{path.name[:100]}.{new_id()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+class AppendFile:
+    """A locked file that only grows, by whole payloads.
+
+    Args:
+        path: the file; it must exist.
+        lock: held for as long as the file is open; released with it.
+        end: how many of its bytes count; what lies beyond is cut off.
+        write: takes a descriptor and bytes, returns how many it took; ``os.write`` but for tests.
+        pack: applied to each payload, for compressed files.
+    """
+
+    def __init__(
+        self, path: Path, lock: FileLock, end: int, *, write: Write = os.write, pack: Pack | None = None
+    ) -> None:
+        self.path = path
+        self._lock = lock
+        self._end = end
+        self._write = write
+        self._pack = pack
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | _NOFOLLOW)
+        self._identity = os.fstat(self._descriptor).st_ino
+        self._dirty = os.fstat(self._descriptor).st_size > end
+        self._unsynced = self._dirty
+        self._broken: OSError | None = None
+
+    def append(self, payload: bytes, *, sync: bool) -> None:
+        """Add a payload, all or nothing; with ``sync`` everything is on disk afterwards.
+
+        Raises:
+            SessionLocked: the lock is lost, or somebody else changed the file; nothing was written (P2).
+            OSError: the disk refused; nothing of the payload stays.
+        """
+        self._check()
+        if self._dirty:
+            os.ftruncate(self._descriptor, self._end)
+            self._dirty = False
+        if payload:
+            packed = self._pack(payload) if self._pack is not None else payload
+            try:
+                self._put(packed)
+                if sync:
+                    self._sync()
+            except BaseException:
+                self._dirty = True
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, self._end)
+                    self._dirty = False
+                raise
+            self._end += len(packed)
+            self._unsynced = not sync
+        elif sync and self._unsynced:
+            self._sync()
+            self._unsynced = False
+
+    def _put(self, payload: bytes) -> None:
+        view = memoryview(payload)
+        while view:
+            view = view[self._write(self._descriptor, view) :]
+
+    def _sync(self) -> None:
+        """After a failed sync nobody knows what of the earlier bytes is on disk: no later success may hide that."""
+        if self._broken is not None:
+            raise StoreFailure(
+                f"{self.path}: an earlier sync failed ({self._broken}); close the session and open it again to see "
+                "what is on disk"
+            )
+        try:
+            sync_data(self._descriptor)
+        except OSError as error:
+            if self._unsynced:
+                self._broken = error
+            raise
+
+    def _check(self) -> None:
+        self._lock.check()
+        status = os.fstat(self._descriptor)
+        try:
+            there = self.path.stat().st_ino == self._identity
+        except FileNotFoundError:
+            there = False
+        if not there or (status.st_size != self._end and not self._dirty):
+            what = "was changed" if there else "was replaced or removed"
+            raise SessionLocked(
+                f"{self.path} {what} by somebody else; nothing was written (P2): open the session again"
+            )
+
+    @property
+    def status(self) -> os.stat_result:
+        """The file's status now."""
+        return os.fstat(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file and let go of the lock. Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self._lock.release()

@@ -1,0 +1,254 @@
+"""The tables of the SQLite store, and what is done to them in one transaction each. Runs in worker threads (§13)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from treadle.errors import (
+    DuplicateSession,
+    InvalidData,
+    SessionCorrupt,
+    SessionFormatUnsupported,
+    SessionLocked,
+    SessionNotFound,
+    TreadleError,
+)
+from treadle.ids import new_id
+from treadle.session.codec import Reader, encode_header, read_header
+from treadle.session.events import Event, encode_event
+from treadle.session.log import SessionHeader, wall_clock
+from treadle.session.memory import misplaced, title_of
+from treadle.session.store import Listed, Listing, StoredSession, Unreadable
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id TEXT PRIMARY KEY,          -- the session
+    header TEXT NOT NULL,         -- the header record
+    epoch INTEGER NOT NULL,       -- grows with every opening for writing: the fencing token (P2)
+    incarnation TEXT NOT NULL,    -- tells a session from one of the same id that was deleted
+    size INTEGER NOT NULL,        -- bytes of all records
+    modified INTEGER NOT NULL     -- milliseconds since the epoch
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+    session TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    record TEXT NOT NULL,         -- the event, as a line of a log
+    PRIMARY KEY (session, seq)
+) WITHOUT ROWID;
+"""
+TITLE_EVENTS = 50
+"""How many events, from the first on, a listing looks at for a title (P6)."""
+TITLE_BYTES = 32_768
+"""How long a record a listing reads for a title may be (P6)."""
+
+Connection = Any
+"""An ``apsw`` connection; inside its worker thread its methods are the synchronous ones."""
+
+
+def prepare(db: Connection, busy_ms: int, *, durable: bool) -> None:
+    """Set a connection up, and the tables if they are not there. Races of many openers are waited out (B58)."""
+    db.set_busy_timeout(busy_ms)
+    deadline = time.monotonic() + busy_ms / 1000
+    while True:
+        try:
+            db.pragma("journal_mode", "wal")
+            break
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+    db.pragma("synchronous", "FULL" if durable else "OFF")
+    if db.pragma("user_version") == SCHEMA_VERSION:
+        return
+    with immediate(db):
+        version = db.pragma("user_version")
+        if version > SCHEMA_VERSION:
+            raise SessionFormatUnsupported(
+                f"{db.filename} has tables of version {version}, this treadle knows {SCHEMA_VERSION} (P5): use a newer one"
+            )
+        for statement in SCHEMA.split(";\n"):
+            db.execute(statement)
+        db.pragma("user_version", SCHEMA_VERSION)
+
+
+@contextmanager
+def immediate(db: Connection) -> Generator[None]:
+    """One writing transaction: all or nothing; waits for other writers first."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def insert(db: Connection, header: SessionHeader, events: Sequence[Event]) -> int:
+    """Store a new session; returns its epoch.
+
+    Raises:
+        DuplicateSession: the id is there.
+    """
+    record = encode_header(header)
+    with immediate(db):
+        if _one(db, "SELECT 1 FROM sessions WHERE id = ?", header.id) is not None:
+            raise DuplicateSession(f"a session {header.id!r} is stored already; resume it, or choose another id (O2)")
+        row = (header.id, record.decode(), 1, new_id(), len(record), wall_clock())
+        db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", row)
+        _put(db, header.id, 0, [encode_event(entry) for entry in events])
+    return 1
+
+
+def take(db: Connection, session_id: str) -> int:
+    """Fence every earlier writer off; returns the new epoch (P2)."""
+    with immediate(db):
+        row = _one(db, "UPDATE sessions SET epoch = epoch + 1 WHERE id = ? RETURNING epoch", session_id)
+        if row is None:
+            raise _missing(db, session_id)
+    return int(row[0])
+
+
+def append(db: Connection, session_id: str, epoch: int, first: int, records: Sequence[bytes]) -> None:
+    """Add records from seq ``first`` on, if the epoch still is ours.
+
+    Raises:
+        SessionLocked: it is not, or somebody else added events; nothing was written (P2).
+    """
+    with immediate(db):
+        row = _one(db, "SELECT epoch FROM sessions WHERE id = ?", session_id)
+        if row is None or row[0] != epoch:
+            raise SessionLocked(
+                f"the lock of session {session_id!r} was lost: another writer has opened it since, or it was deleted; "
+                "nothing was written (P2)"
+            )
+        if (there := _count(db, session_id)) != first:
+            raise SessionLocked(
+                f"session {session_id!r} holds {there} events where {first} are due: somebody else changed it; "
+                "nothing was written (P2): open the session again"
+            )
+        _put(db, session_id, first, records)
+
+
+def _put(db: Connection, session_id: str, first: int, records: Sequence[bytes]) -> None:
+    rows = [(session_id, first + index, record.decode()) for index, record in enumerate(records)]
+    db.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+    size = sum(map(len, records))
+    db.execute("UPDATE sessions SET size = size + ?, modified = ? WHERE id = ?", (size, wall_clock(), session_id))
+
+
+def rewrite(db: Connection, session_id: str, epoch: int, header: SessionHeader, events: Iterable[Event]) -> None:
+    """Replace a session of an older format by the same one in the current format (P5)."""
+    with immediate(db):
+        record = encode_header(header)
+        db.execute(
+            "UPDATE sessions SET header = ?, size = ? WHERE id = ? AND epoch = ?",
+            (record.decode(), len(record), session_id, epoch),
+        )
+        db.execute("DELETE FROM events WHERE session = ?", (session_id,))
+        _put(db, session_id, 0, [encode_event(entry) for entry in events])
+
+
+def delete(db: Connection, session_id: str) -> None:
+    """Remove a session."""
+    with immediate(db):
+        db.execute("DELETE FROM events WHERE session = ?", (session_id,))
+        db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        if not db.changes():
+            raise _missing(db, session_id)
+
+
+def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
+    """Read a session as of one moment."""
+    db.execute("BEGIN")
+    try:
+        row = _one(db, "SELECT header, incarnation FROM sessions WHERE id = ?", session_id)
+        if row is None:
+            raise _missing(db, session_id)
+        rows = db.execute("SELECT seq, record FROM events WHERE session = ? ORDER BY seq", (session_id,)).fetchall()
+        count = _count(db, session_id)
+    finally:
+        db.execute("COMMIT")
+    reader = _reader(db, session_id, row[0])
+    place = f"{db.filename}#{session_id}"
+    events: list[Event] = []
+    damage: TreadleError | None = None
+    for seq, record in rows:
+        due = len(events)
+        try:
+            entry = reader.event(record.encode() if isinstance(record, str) else bytes(record))
+        except InvalidData as error:
+            damage = SessionCorrupt(str(error), due, path=place, line=due + 2)
+            break
+        if seq != due or entry.seq != due:
+            damage = misplaced(entry.seq if entry.seq != due else seq, due, place, due + 2)
+            break
+        events.append(entry)
+    return StoredSession(reader.header, events, f"{row[1]}.{count}", damage=damage), reader
+
+
+def revision(db: Connection, session_id: str) -> str:
+    """The present revision."""
+    row = _one(db, "SELECT incarnation FROM sessions WHERE id = ?", session_id)
+    if row is None:
+        raise _missing(db, session_id)
+    return f"{row[0]}.{_count(db, session_id)}"
+
+
+def listing(db: Connection) -> Listing:
+    """All sessions, newest first; those whose header cannot be read beside them (P6)."""
+    good: list[Listed] = []
+    bad: list[Unreadable] = []
+    rows = db.execute("SELECT id, header, size, modified FROM sessions ORDER BY modified DESC, id").fetchall()
+    for name, record, size, modified in rows:
+        try:
+            reader = _reader(db, name, record)
+            good.append(Listed(reader.header, size, modified, _count(db, name), _title(db, name, reader)))
+        except TreadleError as error:
+            bad.append(Unreadable(str(name), error))
+    return Listing(tuple(good), tuple(bad))
+
+
+def _title(db: Connection, session_id: str, reader: Reader) -> str:
+    rows = db.execute(
+        "SELECT record FROM events WHERE session = ? AND seq < ? AND octet_length(record) < ? "
+        "AND record LIKE '%\"user/message\"%' ORDER BY seq",
+        (session_id, TITLE_EVENTS, TITLE_BYTES),
+    )
+    for (record,) in rows:
+        try:
+            if title := title_of(reader.event(record.encode())):
+                return title
+        except TreadleError:
+            return ""
+    return ""
+
+
+def _reader(db: Connection, session_id: str, record: Any) -> Reader:
+    place = f"{db.filename}#{session_id}"
+    try:
+        reader = read_header(record.encode() if isinstance(record, str) else bytes(record))
+    except InvalidData as error:
+        raise SessionCorrupt(str(error), path=place, line=1) from error
+    if reader.header.id != session_id:
+        raise SessionCorrupt(f"the header names session {reader.header.id!r}", path=place, line=1)
+    return reader
+
+
+def _count(db: Connection, session_id: str) -> int:
+    row = _one(db, "SELECT max(seq) + 1 FROM events WHERE session = ?", session_id)
+    return int(row[0] or 0) if row is not None else 0
+
+
+def _one(db: Connection, sql: str, *values: Any) -> Any:
+    return db.execute(sql, values).fetchone()
+
+
+def _missing(db: Connection, session_id: str) -> SessionNotFound:
+    return SessionNotFound(f"no session {session_id!r} in {db.filename}; list() tells which there are")

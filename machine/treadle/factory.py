@@ -1,0 +1,205 @@
+"""The loop's factory: makes agents that a ``Driver`` drives, each creation one transaction (O1, O2, O13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import trio
+
+
+from . import inputs as i
+from .agent import Agent, attach, driver_of
+from .creation import CreateOptions, ResumeOptions, Setup
+from .driver import Driver
+from .durability import let_go, persist, remove, reopen, store_new
+from .errors import AgentDisposed, DelegationLimit, NoFactory, NoStore, SessionLocked
+from .inbox import Inbox
+from .kernel import Kernel
+from .life import AgentHandle, Life
+from .options import DEFAULT_OPTIONS, AgentOptions
+from .points import StartSource
+from .request import restore_requests
+from .scope import Scope
+from .session.events import CallConfig, Event, InboxSpliced, TurnStart
+from .session.log import Session, SessionHeader, new_header
+from .session.store import SessionWriter
+
+if TYPE_CHECKING:
+    from .host import Host
+
+
+class LoopFactory:
+    """Implements ``AgentFactory`` with the loop that ships."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lives: dict[Life, None] = {}
+        self._closed = False
+
+    # --- the interface ------------------------------------------------------------------------------------------------
+
+    async def create(self, options: CreateOptions) -> AgentHandle:
+        """See ``AgentFactory.create``."""
+        session = Session(self._header(options), options.seed)
+        return await self._publish(session, options, options.agent_options, "startup", None)
+
+    async def resume(self, options: ResumeOptions) -> AgentHandle:
+        """See ``AgentFactory.resume``."""
+        store, agents = self._host.store, self._host.agents
+        if store is None:
+            raise NoStore(
+                f"session {options.session_id!r} cannot be resumed: the host has no store (O13); make it with Host(store=…)"
+            )
+        agents.check_free(options.session_id)
+        try:
+            opened = await reopen(store, options.session_id)
+        except SessionLocked:
+            agents.check_free(options.session_id)
+            raise
+        given = options.agent_options
+        override = given.config if given is not None else None
+        try:
+            handle = await self._publish(
+                opened.session, options, given or DEFAULT_OPTIONS, "resume", override, opened.writer
+            )
+        except BaseException:
+            await let_go(opened.writer)
+            raise
+        handle.recovery = opened.recovery
+        return handle
+
+    async def adopt(self, header: SessionHeader, events: Iterable[Event], options: ResumeOptions) -> AgentHandle:
+        """Resume an agent on a session that was loaded and repaired already."""
+        given = options.agent_options
+        override = given.config if given is not None else None
+        return await self._publish(Session(header, events), options, given or DEFAULT_OPTIONS, "resume", override)
+
+    async def close(self) -> None:
+        """See ``AgentFactory.close``."""
+        self._closed = True
+        while self._lives:
+            for disposal in [life.dispose(keep_inbox=True) for life in reversed(list(self._lives))]:
+                try:
+                    await disposal
+                except BaseExceptionGroup as errors:
+                    self._host.report(errors)
+
+    # --- one transaction (O1) -----------------------------------------------------------------------------------------
+
+    def _header(self, options: CreateOptions) -> SessionHeader:
+        fields = dict(options.meta)
+        parent = options.parent_agent
+        if parent is not None:
+            above = parent.session.header.delegation_depth
+            fields.setdefault("delegation_depth", above + 1)
+        return new_header(options.session_id, fields.pop("cwd", None) or self._host.cwd, **fields)
+
+    async def _publish(
+        self,
+        session: Session,
+        options: CreateOptions | ResumeOptions,
+        agent_options: AgentOptions,
+        source: StartSource,
+        override: CallConfig | None,
+        writer: SessionWriter | None = None,
+    ) -> AgentHandle:
+        self._check(session)
+        life = self._prepare(session, options, agent_options, override)
+        driver = driver_of(life.agent)
+        if writer is not None:
+            life.write_path = persist(driver, writer)
+        driver.creator = trio.lowlevel.current_task()
+        with trio.CancelScope() as scope:
+            life.creation = scope
+            try:
+                await self._complete(life, options.setup, source)
+                life.created()
+                driver.creator = None
+            except BaseException:
+                life.created()
+                driver.creator = None
+                with trio.CancelScope(shield=True):
+                    await life.dispose(keep_inbox=True).ended()
+                    if source == "startup" and life.write_path is not None and self._host.store is not None:
+                        await remove(self._host.store, session.id)
+                raise
+        if scope.cancelled_caught:
+            raise AgentDisposed(f"agent {session.id!r}: its owner ended while it was being created (O1)")
+        driver.feed(i.Unreserve())
+        return AgentHandle(life)
+
+    def _check(self, session: Session) -> None:
+        if self._closed:
+            raise NoFactory("the agent factory was unloaded (O14); set another one")
+        self._host.agents.check_free(session.id)
+        limit, depth = self._host.max_delegation_depth, session.header.delegation_depth
+        if limit is not None and depth > limit:
+            raise DelegationLimit(
+                f"agent {session.id!r} would be {depth} levels below its root, and the host allows {limit} (O6): "
+                "let an agent higher up do the work, or raise Host(max_delegation_depth=…)"
+            )
+
+    async def _complete(self, life: Life, setup: Setup | None, source: StartSource) -> None:
+        """Setup, commit, entry, announcement: in this order, and nothing after a failure."""
+        agent, agents = life.agent, self._host.agents
+        commit = None
+        if setup is not None:
+            commit = await setup(agent.scope, agent)
+        if source == "startup" and self._host.store is not None:
+            life.write_path = persist(driver_of(agent), await store_new(self._host.store, agent.session))
+        if commit is not None:
+            commit()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if life.disposal is None:
+            life.detach = agents.enter(agent, agent.parent)
+            await agents.announce(agent, source, life.signal)
+        if life.disposal is not None:
+            raise AgentDisposed(f"agent {agent.id!r} was disposed while it was being created (O1)")
+
+    def _prepare(
+        self,
+        session: Session,
+        options: CreateOptions | ResumeOptions,
+        agent_options: AgentOptions,
+        override: CallConfig | None,
+    ) -> Life:
+        host = self._host
+        kernel = Kernel(
+            max_steps=agent_options.max_steps_per_turn, pool=agent_options.max_parallel_tool_calls, held=True
+        )
+        kernel.recorded = session.recorded
+        if len(session):
+            kernel.inbox, kernel.turn = restore(session.events)
+        scope = Scope(session.id, options.owner)
+        agent = Agent(session, agent_options, scope, options.parent_agent)
+        driver = Driver(agent, host, session, kernel)
+        if len(session):
+            driver.requests = restore_requests(session.events, override)
+        attach(agent, driver)
+        session.driven = True
+        session.listen(driver.publish_event)
+        life = Life(host, agent, self._lives)
+        self._lives[life] = None
+        try:
+            life.take_owners(options.owner)
+        except BaseException:
+            del self._lives[life]
+            raise
+        return life
+
+
+def restore(events: Iterable[Event]) -> tuple[Inbox, int]:
+    """The pending lists and the last turn number of a log (I8, L4); pending entries are passive (I3).
+
+    Raises:
+        SessionCorrupt: the splices do not fold (I6).
+    """
+    inbox, turn = Inbox(), 0
+    for entry in events:
+        data = entry.data
+        if type(data) is InboxSpliced:
+            inbox.fold(data, entry.seq)
+        elif type(data) is TurnStart:
+            turn = max(turn, data.turn)
+    return inbox, turn

@@ -1,0 +1,130 @@
+"""Closing a log that ends inside a turn, as data to append (P4). Pure: nothing recorded changes, no tool is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ..inbox import Inbox
+from ..models.messages import Text, UserMessage
+from ..verbs import NEVER_RAN
+from .events import (
+    AssistantMessageAdded,
+    Event,
+    InboxSpliced,
+    Interrupted,
+    StepEnd,
+    StepStart,
+    ToolCallStarted,
+    ToolResultAdded,
+    TurnEnd,
+    TurnStart,
+    UserMessageAdded,
+)
+from .store import TornTail
+
+
+@frozen
+class Recovery:
+    """What opening a session had to mend.
+
+    Attributes:
+        torn: the torn tail that was cut off (P3).
+        appended: how many events closed the turn that was open (P4).
+    """
+
+    torn: TornTail | None = None
+    appended: int = 0
+
+
+@define
+class _Turn:
+    """What the open turn still owes the log."""
+
+    inbox: Inbox = field(factory=Inbox)
+    turn: int | None = None
+    step: int | None = None
+    claimed: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
+    accepted: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
+    asked: list[str] = field(factory=list[str])
+    called: set[str] = field(factory=set[str])
+
+    def take(self, entry: Event) -> None:
+        """Follow one recorded event."""
+        data = entry.data
+        match data:
+            case InboxSpliced():
+                self._spliced(data, entry.seq)
+            case UserMessageAdded():
+                self.claimed.pop(data.message.id, None)
+                self.accepted.pop(data.message.id, None)
+            case TurnStart():
+                self.turn, self.step = data.turn, None
+                self.claimed.clear()
+            case TurnEnd():
+                self.turn = self.step = None
+                self.claimed.clear()
+            case StepStart():
+                self._enter(data)
+            case StepEnd():
+                self.step = None
+                self.accepted.clear()
+            case AssistantMessageAdded():
+                self.asked = [call.call_id for call in data.message.calls]
+                self.called.clear()
+            case ToolCallStarted():
+                self.called.add(data.call_id)
+            case ToolResultAdded():
+                if data.call_id in self.asked:
+                    self.asked.remove(data.call_id)
+            case _:
+                pass
+
+    def _spliced(self, data: InboxSpliced, seq: int) -> None:
+        """A removal without outcome is a claim, unless the message is put back (I3, I9)."""
+        removed = self.inbox.fold(data, seq)
+        if self.turn is not None and data.outcome is None:
+            self.claimed.update({entry.message.id: entry.message for entry in removed})
+        for message in data.inserted:
+            self.claimed.pop(message.id, None)
+
+    def _enter(self, data: StepStart) -> None:
+        """What was entered is decided; what was claimed and left out is gone (T0, T2)."""
+        amended = {message.id: message for message in data.amended}
+        known = {**self.claimed, **amended}
+        self.step = data.step
+        self.accepted = {name: known[name] for name in data.accepted if name in known}
+        self.claimed.clear()
+        self.asked = []
+
+    def closing(self) -> list[Any]:
+        """The data that closes the turn (P4)."""
+        if self.turn is None:
+            return []
+        out: list[Any] = []
+        if self.step is not None:
+            for call in self.asked:
+                code = "TOOL_OUTCOME_UNKNOWN" if call in self.called else "TOOL_NOT_STARTED"
+                out.append(ToolResultAdded(call, (Text(NEVER_RAN[code]),), True, code))
+            out += [UserMessageAdded(message) for message in self.accepted.values()]
+            out.append(StepEnd(self.turn, self.step))
+        out += [UserMessageAdded(message) for message in self.claimed.values()]
+        out.append(TurnEnd(self.turn, Interrupted()))
+        return out
+
+
+def repair(events: Iterable[Event]) -> list[Any]:
+    """The data to append to a log, so that no turn is open (P4); empty when none is.
+
+    Missing tool results become error results, then accepted messages of the open step that are not recorded yet and
+    claims that no step decided about become user messages, then step and turn end, ``interrupted``.
+
+    Raises:
+        SessionCorrupt: the inbox splices do not fold (I6).
+    """
+    state = _Turn()
+    for entry in events:
+        state.take(entry)
+    return state.closing()

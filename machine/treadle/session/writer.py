@@ -1,0 +1,212 @@
+"""The write path that stores share: a queue, a fixed window, and group commit (P1, P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import trio
+
+from ..errors import MisuseError, SessionLocked, StoreFailure
+from .events import Event, encode_event
+from .store import Spawn
+
+WINDOW = 0.02
+"""Seconds that live events wait for company before they are written (P1)."""
+FULL = 1 << 20
+"""Bytes that are written without waiting for the window's end."""
+
+
+class Sink(Protocol):
+    """Where a ``BatchWriter`` writes. One call at a time; none is cancelled."""
+
+    async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
+        """Write encoded events from seq ``first`` on: all or nothing, also when called again after a failure.
+
+        With ``durable`` they, and everything before, are on disk when it returns, as far as the store's policy goes.
+
+        Returns:
+            Whether they are, asked for or not.
+
+        Raises:
+            SessionLocked: the lock was lost; nothing was written.
+        """
+        ...
+
+    async def release(self) -> None:
+        """Let go of the lock and of what is open. Called once."""
+        ...
+
+
+class BatchWriter:
+    """Implements ``SessionWriter`` over a sink.
+
+    Writers of one process share nothing, so a failing one holds up no other. What arrives while a write is under way
+    goes out together in the next one: a hundred waiters cost two syncs.
+    """
+
+    def __init__(self, session_id: str, sink: Sink, count: int, *, window: float = WINDOW, full: int = FULL) -> None:
+        self.session_id = session_id
+        self.window = window
+        self._sink = sink
+        self._full = full
+        self._queue: list[bytes] = []
+        self._bytes = 0
+        self._accepted = self._written = self._durable = count
+        self._busy = False
+        self._turn = trio.lowlevel.ParkingLot()
+        self._spawn: Spawn | None = None
+        self._report: Callable[[Exception], None] | None = None
+        self._ticking = False
+        self._hurry = trio.Event()
+        self._failing = False
+        self._stopped: Exception | None = None
+        self._closed = False
+        self._closing = trio.Lock()
+        self._released = False
+
+    @property
+    def accepted(self) -> int:
+        """See ``SessionWriter``."""
+        return self._accepted
+
+    @property
+    def pending(self) -> int:
+        """See ``SessionWriter``."""
+        return self._accepted - self._durable
+
+    # --- taking events ------------------------------------------------------------------------------------------------
+
+    def start(self, spawn: Spawn, report: Callable[[Exception], None]) -> None:
+        """See ``SessionWriter``."""
+        self._spawn, self._report = spawn, report
+        self._tick_soon()
+
+    def add(self, entry: Event) -> None:
+        """See ``SessionWriter``."""
+        if self._closed:
+            raise MisuseError(f"the write path of session {self.session_id!r} is closed; open the session again (O4)")
+        if entry.seq != self._accepted:
+            raise MisuseError(f"event {entry.seq} was given where {self._accepted} is due (N6)")
+        self._accepted += 1
+        if self._stopped is None:
+            try:
+                record = encode_event(entry)
+            except (TypeError, ValueError, RecursionError) as error:
+                self._stop(StoreFailure(f"event {entry.seq} of session {self.session_id!r} cannot be stored: {error}"))
+            else:
+                self._queue.append(record)
+                self._bytes += len(record)
+        if self._ticking:
+            if self._bytes >= self._full:
+                self._hurry.set()
+        else:
+            self._tick_soon()
+
+    async def append(self, entries: Iterable[Event]) -> None:
+        """See ``SessionWriter``."""
+        for entry in entries:
+            self.add(entry)
+        await self.flush()
+
+    # --- barriers -----------------------------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """See ``SessionWriter``."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._reach(self._accepted, durable=True)
+
+    async def written(self) -> None:
+        """See ``SessionWriter``."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._reach(self._accepted, durable=False)
+
+    async def _reach(self, target: int, *, durable: bool) -> None:
+        while (self._durable if durable else self._written) < target:
+            if self._busy:
+                await self._turn.park()
+            else:
+                await self._write(durable=durable)
+
+    async def _write(self, *, durable: bool) -> None:
+        """Write what is queued, and sync if asked; on failure everything is queued again."""
+        if self._stopped is not None:
+            raise type(self._stopped)(str(self._stopped)) from self._stopped
+        queue, self._queue = self._queue, []
+        size, self._bytes = self._bytes, 0
+        self._busy = True
+        try:
+            with trio.CancelScope(shield=True):
+                durable = await self._sink.write(self._written, queue, durable)
+        except BaseException as error:
+            self._queue[:0] = queue
+            self._bytes += size
+            if isinstance(error, Exception):
+                raise self._failed(error) from error
+            raise
+        finally:
+            self._busy = False
+            self._turn.unpark_all()
+        self._written += len(queue)
+        if durable:
+            self._durable = self._written
+        self._failing = False
+        if not self._queue:
+            self._hurry.set()
+
+    def _failed(self, error: Exception) -> Exception:
+        if isinstance(error, SessionLocked):
+            self._stopped = error
+            return SessionLocked(str(error))
+        waiting = self._accepted - self._written
+        return StoreFailure(
+            f"{waiting} events of session {self.session_id!r} could not be written: {type(error).__name__}: {error}. "
+            "They are kept in memory and the next flush tries again; make room or permit writing before the end (P1)"
+        )
+
+    def _stop(self, error: Exception) -> None:
+        """Nothing will be written any more: a gap would follow (N6)."""
+        self._stopped = error
+        if self._report is not None:
+            self._report(error)
+
+    # --- the background -----------------------------------------------------------------------------------------------
+
+    def _tick_soon(self) -> None:
+        if self._queue and not self._ticking and self._spawn is not None:
+            self._ticking = True
+            self._hurry = trio.Event()
+            self._spawn(self._tick)
+
+    async def _tick(self) -> None:
+        """Write after each window for as long as there is something to write."""
+        try:
+            while self._queue and not self._closed:
+                with trio.move_on_after(self.window):
+                    await self._hurry.wait()
+                self._hurry = trio.Event()
+                await self._reach(self._accepted, durable=False)
+        except (StoreFailure, SessionLocked) as error:
+            if not self._failing and self._report is not None:
+                self._report(error)
+            self._failing = True
+        finally:
+            self._ticking = False
+
+    async def close(self) -> None:
+        """See ``SessionWriter``."""
+        self._closed = True
+        self._hurry.set()
+        with trio.CancelScope(shield=True):
+            async with self._closing:
+                if self._released:
+                    return
+                self._released = True
+                try:
+                    await self._reach(self._accepted, durable=True)
+                finally:
+                    self._stopped = self._stopped or StoreFailure(f"session {self.session_id!r} is closed")
+                    await self._sink.release()
+
+    def __repr__(self) -> str:
+        return f"<BatchWriter of {self.session_id}: {self._accepted} taken, {self._durable} durable>"

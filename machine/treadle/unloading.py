@@ -1,0 +1,45 @@
+"""Unloading a factory: its creations stop, every agent it made is drained (O14)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+if TYPE_CHECKING:
+    from .creation import AgentFactory
+
+
+class Unloading:
+    """The end of a factory under way; await it. A cancelled waiter only stops waiting."""
+
+    __slots__ = ("_done", "_error", "_factory")
+
+    def __init__(self, factory: AgentFactory) -> None:
+        self._factory = factory
+        self._done = trio.Event()
+        self._error: Exception | None = None
+
+    async def run(self) -> None:
+        """Close the factory, once; the registry starts this."""
+        try:
+            with trio.CancelScope(shield=True):
+                await self._factory.close()
+        except Exception as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    async def wait(self) -> None:
+        """Wait for the end.
+
+        Raises:
+            Exception: what the factory's ``close`` raised.
+        """
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self.wait().__await__()

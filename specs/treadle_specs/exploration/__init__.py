@@ -1,0 +1,1 @@
+"""Exhaustive exploration of the shipped kernel: inputs, laws, canonical states, search, counterexamples."""

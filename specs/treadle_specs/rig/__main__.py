@@ -1,0 +1,7 @@
+"""``python -m treadle_specs.rig``."""
+
+import sys
+
+from .speaking import main
+
+sys.exit(main())

@@ -1,0 +1,201 @@
+"""From words to commands: help, versions, wrong words, missing libraries, exit statuses."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import treadle
+from tests.cli.terminal import ROOT, environment
+from treadle.errors import MisuseError, SessionLocked
+from treadle_adapters.cli import main, mounts
+from treadle_adapters.cli.commands import run_command
+from treadle_adapters.cli.mounts import MOUNTS, Mount, available, chosen
+
+Capture = pytest.CaptureFixture[str]
+
+
+def fails_with(error: BaseException) -> Any:
+    def command() -> None:
+        """Fail."""
+        raise error
+
+    return command
+
+
+@pytest.fixture
+def mounted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put a function of the test's own among the commands, as ``treadle it``."""
+
+    def mount(target: Any, *, raw: bool = False) -> None:
+        monkeypatch.setattr(Mount, "load", lambda self: target)
+        row = Mount(("it",), "treadle_adapters.cli:main", "Do it.", raw=raw)
+        monkeypatch.setattr(mounts, "MOUNTS", (row,))
+
+    return mount
+
+
+def test_without_words_the_help_lists_every_command(capsys: Capture) -> None:
+    assert main([]) == 0
+    told = capsys.readouterr().out
+    for mount in available():
+        assert mount.path[0] in told
+    assert "treadle demo" in told
+
+
+def test_the_version_is_the_package_s(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == treadle.__version__
+
+
+def test_an_unknown_command_names_the_known_ones(capsys: Capture) -> None:
+    assert main(["dance"]) == 2
+    told = capsys.readouterr().err
+    assert "dance" in told and "demo" in told
+
+
+def test_an_unknown_option_is_a_wrong_call(capsys: Capture) -> None:
+    assert main(["demo", "--quick"]) == 2
+    assert "--quick" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mount", MOUNTS, ids=lambda mount: " ".join(mount.path))
+def test_every_command_can_be_loaded_and_explains_itself(mount: Mount, capsys: Capture) -> None:
+    if not mount.exists:
+        pytest.skip(f"{mount.target} is not part of this treadle")
+    assert chosen(mount.path, MOUNTS) is mount
+    assert callable(mount.load())
+    if not mount.raw:
+        assert main([*mount.path, "--help"]) == 0
+        assert "Usage: treadle " + " ".join(mount.path) in capsys.readouterr().out
+
+
+def test_the_longest_words_that_name_a_command_choose_it() -> None:
+    rows = (Mount(("export", "promela"), "a:b", ""), Mount(("export",), "c:d", ""))
+    assert chosen(["export", "promela", "-o", "x"], rows) is rows[0]
+    assert chosen(["export"], rows) is rows[1]
+    assert chosen(["--help"], rows) is None
+
+
+def test_help_imports_no_other_package_and_no_network() -> None:
+    probe = (
+        "import sys; from treadle_adapters.cli import main; main([]);"
+        "print(sorted({n.partition('.')[0] for n in sys.modules}"
+        " & {'httpx', 'hypothesis', 'treadle_specs', 'treadle_diagrams', 'apsw'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=environment(), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] in ("[]", "['treadle_specs']")
+
+
+def test_a_command_of_two_words_stands_under_its_first(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    rows = (Mount(("export", "tea"), "treadle_adapters.cli:main", "Export tea."),)
+    monkeypatch.setattr(mounts, "MOUNTS", rows)
+    assert main(["export", "--help"]) == 0
+    assert "Export tea." in capsys.readouterr().out
+
+
+def test_a_command_whose_module_is_not_there_is_not_listed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    rows = (Mount(("ghost",), "treadle_specs.ghost:walk", "Walk."), Mount(("spook",), "no_package.at_all:x", "Spook."))
+    monkeypatch.setattr(mounts, "MOUNTS", rows)
+    assert main([]) == 0
+    assert "ghost" not in (told := capsys.readouterr().out) and "spook" not in told
+
+
+def test_a_missing_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Any
+) -> None:
+    (tmp_path / "needs_wool.py").write_text("import wool_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = (Mount(("knit",), "needs_wool:knit", "Knit.", "specs"),)
+    monkeypatch.setattr(mounts, "MOUNTS", rows)
+    assert main(["knit"]) == 2
+    told = capsys.readouterr().err
+    assert "wool_that_is_not_there" in told and "pip install 'treadle[specs]'" in told
+
+
+@pytest.mark.parametrize("library", ["cyclopts", "rich"])
+def test_without_the_extra_of_the_command_it_says_what_to_install(
+    library: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("treadle_adapters.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)  # type: ignore[arg-type]
+    assert main(["demo"]) == 2
+    assert "pip install 'treadle[cli]'" in capsys.readouterr().err
+
+
+def test_a_raw_command_gets_its_words_as_they_are(mounted: Any) -> None:
+    got: list[list[str]] = []
+    mounted(lambda words: got.append(words) or 5, raw=True)
+    assert main(["it", "--help", "-x", "-"]) == 5
+    assert got == [["--help", "-x", "-"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (MisuseError("do it the other way"), 2, "do it the other way"),
+        (SessionLocked("process 7 has it"), 1, "process 7 has it"),
+        (PermissionError(13, "Permission denied", "/root/x"), 1, "Permission denied: /root/x"),
+        (OSError("disk on fire"), 1, "disk on fire"),
+        (ExceptionGroup("of one", [ExceptionGroup("of one", [MisuseError("inside")])]), 2, "inside"),
+        (MisuseError("colour \x1b[31m bell \x07"), 2, "colour ␛[31m bell ␇"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(), 1, ""),
+    ],
+)
+def test_errors_become_words_and_exit_statuses(
+    error: BaseException, status: int, told: str, mounted: Any, capsys: Capture
+) -> None:
+    mounted(fails_with(error))
+    assert run_command(["it"]) == status
+    assert told in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_not_hidden(mounted: Any) -> None:
+    mounted(fails_with(ZeroDivisionError("ours")))
+    with pytest.raises(ZeroDivisionError):
+        run_command(["it"])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["it", "-"], ("-",)),
+        (["it", "-", "--loud"], ("-",)),
+        (["it", "--", "-", "x"], ("-", "x")),
+        (["it", "a", "-", "--", "b"], ("a", "b", "-")),
+    ],
+)
+def test_a_lone_dash_is_no_option(words: list[str], expected: tuple[str, ...], mounted: Any) -> None:
+    got: list[tuple[str, ...]] = []
+
+    def it(*given: str, loud: bool = False) -> None:
+        """Do it."""
+        got.append(given)
+
+    mounted(it)
+    assert main(words) == 0
+    assert got == [expected]
+
+
+def test_output_that_nobody_reads_any_more_ends_quietly() -> None:
+    command = f"{sys.executable} -m treadle_adapters.cli diagram -f svg | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+
+
+def test_a_terminal_that_knows_few_characters_gets_substitutes(tmp_path: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle_adapters.cli", "demo", "--fast", "--out", str(tmp_path)],
+        env=environment(PYTHONIOENCODING="ascii"),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"the turn is complete" in done.stdout
