@@ -22,19 +22,11 @@ from .points import (
     Reject,
     StepProposal,
 )
-from .prompt import assemble, assemble_at_once
+from .prompt import assemble
 from .signal import Signal
 
 if TYPE_CHECKING:
     from .driver import Driver
-
-
-def admit_at_once(driver: Driver, operation: Admit) -> i.Entered | None:
-    """The outcome where no hook takes part, so that there is nothing to await; ``None`` where one does."""
-    scope = driver.agent.scope
-    if scope.listeners(PROMPT_SUBMIT) or scope.listeners(PRE_STEP) or not assemble_at_once(driver):
-        return None
-    return i.Entered(operation.batch)
 
 
 async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:

@@ -12,23 +12,25 @@ import trio
 
 from . import effects as fx
 from . import inputs as i
-from .admission import admit_at_once, run_admission
+from .admission import run_admission
 from .agent import Converging
 from .errors import InvalidTrigger, MisuseError
 from .hooks import emit
 from .initiator import CURRENT, Initiator
 from .interruption import LEAVING, leaving_in, without_cancelled
 from .kernel import Kernel
+from .maintenance import run_maintenance
 from .models.failures import failure_of
-from .notices import announce, heard
-from .points import AGENT_ERROR, ASSISTANT_STREAM, SESSION_EVENT, AgentError, AssistantStream, SessionEventAdded
+from .notices import POINT_OF, announce
+from .points import ASSISTANT_STREAM, SESSION_EVENT, AssistantStream, SessionEventAdded
 from .receipts import Receipt
+from .reports import report_failure
 from .request import RequestState, run_recovery, run_request
 from .schedule import STARTED
 from .scheduler import run_tools
 from .session.events import TurnEnd, TurnStart
 from .signal import Signal
-from .stopping import run_stopping, stop_at_once
+from .stopping import run_stopping
 from .waiting import cancel_with_parent, forbid_self_wait
 
 if TYPE_CHECKING:
@@ -125,24 +127,23 @@ class Driver:
             self._drain()
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        watched = self.agent.scope.listeners(SESSION_EVENT)
-        due = self._due
+        scope, due = self.agent.scope, self._due
+        watched = scope.listeners(SESSION_EVENT)
         if self._settled:
             self._settled.clear()
         for effect in effects:
-            kind = type(effect)
-            if kind is fx.Record:
-                data = effect.data  # type: ignore[union-attr]
-                entry = self.session.commit(data, effect.replaces)  # type: ignore[union-attr]
+            if isinstance(effect, fx.Record):
+                data = effect.data
+                entry = self.session.commit(data, effect.replaces)
                 if type(data) is TurnStart:
                     self._signal = None
                 elif type(data) is TurnEnd:
                     self._turn_ended()
                 if watched:
                     due.append(entry)
-            elif kind is fx.Publish:
+            elif isinstance(effect, fx.Publish):
                 # What would be told first, to nobody, need not be queued.
-                if due or self._draining or heard(self, effect.notice):  # type: ignore[union-attr]
+                if due or self._draining or scope.listeners(POINT_OF[type(effect.notice)]):
                     due.append(effect)
             else:
                 self._control(effect, due)
@@ -274,15 +275,9 @@ class Driver:
         self.report(error, f"listener {name}")
 
     def report(self, error: BaseException, who: str) -> None:
-        """Publish a failure that ends nothing as ``agent/error`` (N8); a failing error listener is only logged."""
-        LOGGER.warning("%s of agent %s failed", who, self.agent.id, exc_info=error)
-        kernel = self.kernel
-        payload = AgentError(self.agent, kernel.turn, kernel.step, error, failure_of(error))
-        listeners = self.agent.scope.listeners(AGENT_ERROR)
-        if listeners:
-            emit(
-                listeners, payload, lambda _listener, again: LOGGER.error("agent/error listener failed", exc_info=again)
-            )
+        """Publish a failure that ends nothing as ``agent/error``, behind what is already due (N8, H4)."""
+        turn, step = self.kernel.turn, self.kernel.step
+        self.publish_later(lambda: report_failure(self.agent, error, who, turn, step))
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
@@ -299,11 +294,6 @@ class Driver:
         current = CURRENT.get()
         return current is not None and current is self._initiator and not self._draining
 
-    def _attribute(self) -> None:
-        if self._initiator is None:
-            self._initiator = Initiator(self.agent, object())
-            CURRENT.set(self._initiator)
-
     def _begin(self, operation: fx.Operation) -> None:
         if self._next is not None:
             raise InvalidTrigger(f"{self._next} was never run (L7)")
@@ -315,21 +305,28 @@ class Driver:
             self.host.spawn(self._drive, _TASK_NAME)
 
     async def _drive(self) -> None:
-        """Run operations until none is owed. This is the one task of an active agent."""
+        """Run operations until none is owed. This is the one task of an active agent.
+
+        A cancel scope serves one operation after the other until a cancel uses it up: a cancel ends the operation
+        under way and nothing else, and a scope per operation would cost as much as all else the shell does for it.
+        """
         self.task = trio.lowlevel.current_task()
         leaving: BaseException | None = None
         try:
-            while (operation := self._next) is not None:
-                self._next = None
-                self._attribute()
-                outcome = self._at_once(operation)
-                if outcome is None:
-                    outcome, interrupt = await self._run(operation)
-                    leaving = leaving or interrupt
-                leaving = self._answer(outcome) or leaving
-                if self.since is not None and self.kernel.cause is None:
-                    self.since = None
-                    self.host.converged(self)
+            while self._next is not None:
+                with trio.CancelScope() as scope:
+                    used_up = False
+                    while not used_up and (operation := self._next) is not None:
+                        self._next = None
+                        if self._initiator is None:
+                            self._initiator = Initiator(self.agent, object())
+                            CURRENT.set(self._initiator)
+                        outcome, interrupt = await self._run(operation, scope)
+                        used_up = self.kernel.cause is not None
+                        leaving = self._answer(outcome) or leaving or interrupt
+                        if self.since is not None and self.kernel.cause is None:
+                            self.since = None
+                            self.host.converged(self)
         except BaseException as fault:
             leaving = fault
             if self.finished is not None:
@@ -352,49 +349,19 @@ class Driver:
             return leaving
         return None
 
-    def _at_once(self, operation: fx.Operation) -> i.Outcome | None:
-        """The outcome of an operation in which nobody takes part: nothing is awaited, so there is nothing to cancel."""
-        if isinstance(operation, fx.Admit):
-            return admit_at_once(self, operation)
-        if isinstance(operation, fx.Stop):
-            return stop_at_once(self)
-        return None
-
-    async def _run(self, operation: fx.Operation) -> tuple[i.Outcome, BaseException | None]:
+    async def _run(self, operation: fx.Operation, scope: trio.CancelScope) -> tuple[i.Outcome, BaseException | None]:
         """Run one operation to its one outcome; nothing that it raises goes further (L8)."""
-        leaving: BaseException | None = None
-        outcome: i.Outcome | None = None
-        with trio.CancelScope() as scope:
-            self._op_scope = scope
-            if self.kernel.cause is not None:
-                scope.cancel()
-            try:
-                outcome = await self._operate(operation)
-            except BaseException as error:
-                if not scope.cancel_called and trio.current_effective_deadline() == -math.inf:
-                    self.feed(i.Dispose(keep_inbox=True))
-                outcome = self._outcome_of(operation, error)
-                leaving = leaving_in(error)
-        self._op_scope = None
-        return outcome or i.Interrupted(), leaving
-
-    def _operate(self, operation: fx.Operation) -> Awaitable[i.Outcome]:
-        match operation:
-            case fx.Request():
-                return run_request(self, operation)
-            case fx.RunTools():
-                return run_tools(self, operation)
-            case fx.Admit():
-                return run_admission(self, operation)
-            case fx.Stop():
-                return run_stopping(self, operation)
-            case fx.Recover():
-                return run_recovery(self, operation)
-            case fx.Maintain():
-                assert self.maintenance is not None
-                return self.maintenance.run(self)
-            case _:
-                assert_never(operation)
+        self._op_scope = scope
+        if self.kernel.cause is not None:
+            scope.cancel()
+        try:
+            return await _RUN[type(operation)](self, operation), None
+        except BaseException as error:
+            if not scope.cancel_called and trio.current_effective_deadline() == -math.inf:
+                self.feed(i.Dispose(keep_inbox=True))
+            return self._outcome_of(operation, error), leaving_in(error)
+        finally:
+            self._op_scope = None
 
     def _outcome_of(self, operation: fx.Operation, error: BaseException) -> i.Outcome:
         if isinstance(operation, fx.Maintain):
@@ -409,7 +376,8 @@ class Driver:
     @property
     def quiet(self) -> bool:
         """Whether nothing is active, due, or about to start (L6)."""
-        return self.kernel.quiet and not self._due and not self._draining
+        kernel = self.kernel
+        return kernel.owed is None and kernel.quiet and not self._due and not self._draining
 
     async def when_quiet(self) -> Any:
         """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
@@ -454,8 +422,19 @@ class Driver:
         return (self.since or 0.0) + self.agent.options.convergence_warning
 
     def _wake_waiters(self) -> None:
-        if self._waiting is not None and self.kernel.owed is None and self.quiet:
+        if self._waiting and self.quiet:
             self._waiting.unpark_all()
+
+
+_RUN: dict[type[fx.Operation], Callable[[Driver, Any], Awaitable[i.Outcome]]] = {
+    fx.Admit: run_admission,
+    fx.Request: run_request,
+    fx.RunTools: run_tools,
+    fx.Stop: run_stopping,
+    fx.Recover: run_recovery,
+    fx.Maintain: run_maintenance,
+}
+"""What runs each operation."""
 
 
 def _waits_for(kernel: Kernel) -> str:

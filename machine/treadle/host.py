@@ -179,8 +179,18 @@ class Host:
         return trio.from_thread.run_sync(function, *args, trio_token=self._token)
 
     def await_from_thread(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run an async function in the host's loop, from another thread; returns its result (D2)."""
-        return trio.from_thread.run(function, *args, trio_token=self._token)
+        """Run an async function in the host's loop, from another thread; returns its result (D2).
+
+        From a worker thread of that loop it runs in the task that waits for the thread, and is cancelled with it.
+        """
+        token = None if self._awaits_this_thread() else self._token
+        return trio.from_thread.run(function, *args, trio_token=token)
+
+    def _awaits_this_thread(self) -> bool:
+        try:
+            return trio.from_thread.run_sync(trio.lowlevel.current_trio_token) is self._token
+        except RuntimeError:
+            return False
 
     def report(self, error: BaseException) -> None:
         """A clean-up of the host itself failed."""

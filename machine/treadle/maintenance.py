@@ -14,6 +14,7 @@ from .signal import Signal
 
 if TYPE_CHECKING:
     from .driver import Driver
+    from .effects import Maintain
 
 T = TypeVar("T")
 
@@ -60,3 +61,9 @@ class MaintenanceTask(Generic[T]):
 
     def __await__(self) -> Any:
         return self.wait().__await__()
+
+
+async def run_maintenance(driver: Driver, _operation: Maintain) -> i.Outcome:
+    """Run the task that the agent was claimed for (M1)."""
+    assert driver.maintenance is not None
+    return await driver.maintenance.run(driver)

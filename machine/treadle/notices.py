@@ -30,7 +30,7 @@ from .points import (
 if TYPE_CHECKING:
     from .driver import Driver
 
-_POINTS: dict[type, HookPoint[Any]] = {
+POINT_OF: dict[type[fx.Notice], HookPoint[Any]] = {
     fx.StatusChanged: AGENT_STATUS,
     fx.Inserted: INBOX_INSERTED,
     fx.Claimed: INBOX_CLAIMED,
@@ -50,14 +50,9 @@ class TurnFailed(TreadleError):
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
 
 
-def heard(driver: Driver, notice: fx.Notice) -> bool:
-    """Whether a notice has a listener."""
-    return bool(driver.agent.scope.listeners(_POINTS[type(notice)]))
-
-
 def announce(driver: Driver, notice: fx.Notice) -> None:
     """Tell a notice's listeners, if it has any."""
-    listeners = driver.agent.scope.listeners(_POINTS[type(notice)])
+    listeners = driver.agent.scope.listeners(POINT_OF[type(notice)])
     if listeners:
         emit(listeners, _payload(driver, notice), driver.report_listener)
 

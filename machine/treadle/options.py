@@ -16,6 +16,11 @@ def _positive(_: Any, attribute: Any, value: Any) -> None:
         raise MisuseError(f"agent option {attribute.name} must be a positive whole number or None, not {value!r}")
 
 
+def _count(_: Any, attribute: Any, value: Any) -> None:
+    if type(value) is not int or value <= 0:
+        raise MisuseError(f"agent option {attribute.name} must be a positive whole number, not {value!r}")
+
+
 def _seconds(_: Any, attribute: Any, value: Any) -> None:
     if type(value) not in (int, float) or not value > 0:
         raise MisuseError(f"agent option {attribute.name} must be positive seconds, not {value!r}")
@@ -41,7 +46,7 @@ class AgentOptions:
     reasoning_effort: str | None = None
     max_tokens: int | None = field(default=None, validator=_positive)
     max_steps_per_turn: int | None = field(default=None, validator=_positive)
-    max_parallel_tool_calls: int = field(default=10, validator=_positive)
+    max_parallel_tool_calls: int = field(default=10, validator=_count)
     convergence_warning: float = field(default=5.0, validator=_seconds)
     extra: dict[str, Any] = field(factory=dict[str, Any])
     config: CallConfig = field(init=False, repr=False, eq=False)

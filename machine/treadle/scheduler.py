@@ -8,6 +8,7 @@ import trio
 
 from . import inputs as i
 from .effects import RunTools
+from .interruption import without_cancelled
 from .schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
 from .tools.pipeline import Prepared, clear, finish, parse, run_body
 from .tools.registry import toolset
@@ -132,7 +133,9 @@ class Crew:
             await trio.lowlevel.checkpoint_if_cancelled()
             started = True
             result = await run_body(self._driver, prepared, self._operation.turn, self._operation.step)
-        except trio.Cancelled:
+        except BaseException as error:
+            if without_cancelled(error) is not None:
+                raise
             code = "ABORTED" if started else "ABORTED_BEFORE_DISPATCH"
             result = error_result(_ABORTED if started else NEVER_RAN[code], code)
         self._results[index] = result

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
-def stop_at_once(driver: Driver) -> i.Stopped | None:
-    """The outcome where nobody listens, so that there is nothing to await; ``None`` where somebody does."""
-    return None if driver.agent.scope.listeners(TURN_STOPPING) else i.Stopped()
-
-
 async def run_stopping(driver: Driver, operation: Stop) -> i.Stopped:
     """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides."""
     await trio.lowlevel.checkpoint_if_cancelled()

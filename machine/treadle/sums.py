@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from .errors import InvalidData, MisuseError
+from .lossless import check_json
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -89,6 +90,21 @@ class OpenSum(Generic[T]):
             return msgspec.convert(raw, member, dec_hook=decode_hook)
         except msgspec.ValidationError as error:
             raise InvalidData(f"{tag}: {error}") from error
+
+    def check(self, member: T, path: str = "$") -> None:
+        """Check that reading gives back exactly what is written (S1).
+
+        Raises:
+            InvalidData: a field is of a wrong type, or holds what JSON cannot; its path is named.
+        """
+        try:
+            plain = to_builtins(member)
+            check_json(plain, path)
+            again = self.build(plain)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidData(str(error), path) from error
+        if again != member:
+            raise InvalidData(f"{type(member).__name__} is not read back as it is written", path)
 
 
 _SUMS: dict[type, OpenSum[Any]] = {}

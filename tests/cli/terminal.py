@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
@@ -49,12 +48,15 @@ def call(
 class Terminal:
     """A running command in a terminal of its own. Use it as a context manager: it is killed at the end."""
 
-    def __init__(self, words: Sequence[str], cwd: Path, term: str = "xterm-256color") -> None:
-        self._ours, theirs = pty.openpty()
+    def __init__(self, words: Sequence[str], cwd: Path, term: str = "xterm-256color", extra_path: str = "") -> None:
+        self.descriptor, theirs = pty.openpty()
+        env = environment(TERM=term, COLUMNS="100", LINES="30", XDG_STATE_HOME=str(cwd / "state"))
+        if extra_path:
+            env["PYTHONPATH"] = os.pathsep.join([extra_path, env["PYTHONPATH"]])
         self.process = subprocess.Popen(
             [sys.executable, "-c", _TAKE_TERMINAL, *words],
             cwd=cwd,
-            env=environment(TERM=term, COLUMNS="100", LINES="30", XDG_STATE_HOME=str(cwd / "state")),
+            env=env,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -75,10 +77,10 @@ class Terminal:
         return before
 
     def _read(self, seconds: float) -> bool:
-        if seconds <= 0 or not select.select([self._ours], [], [], seconds)[0]:
+        if seconds <= 0 or not select.select([self.descriptor], [], [], seconds)[0]:
             return False
         try:
-            data = os.read(self._ours, 65536)
+            data = os.read(self.descriptor, 65536)
         except OSError:  # the other side has closed the terminal
             return False
         new = _STYLES.sub("", data.decode(errors="replace"))
@@ -88,7 +90,7 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         """Press keys."""
-        os.write(self._ours, keys.encode())
+        os.write(self.descriptor, keys.encode())
 
     def line(self, text: str) -> None:
         """Type a line and enter it."""
@@ -103,10 +105,8 @@ class Terminal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._ours)
+        os.close(self.descriptor)

@@ -52,7 +52,8 @@ def test_the_version_is_the_package_s(capsys: Capture) -> None:
 def test_an_unknown_command_names_the_known_ones(capsys: Capture) -> None:
     assert main(["dance"]) == 2
     told = capsys.readouterr().err
-    assert "dance" in told and "demo" in told
+    assert "dance" in told
+    assert "demo" in told
 
 
 def test_an_unknown_option_is_a_wrong_call(capsys: Capture) -> None:
@@ -101,7 +102,8 @@ def test_a_command_whose_module_is_not_there_is_not_listed(monkeypatch: pytest.M
     rows = (Mount(("ghost",), "treadle_specs.ghost:walk", "Walk."), Mount(("spook",), "no_package.at_all:x", "Spook."))
     monkeypatch.setattr(mounts, "MOUNTS", rows)
     assert main([]) == 0
-    assert "ghost" not in (told := capsys.readouterr().out) and "spook" not in told
+    assert "ghost" not in (told := capsys.readouterr().out)
+    assert "spook" not in told
 
 
 def test_a_missing_library_says_what_to_install(
@@ -113,16 +115,16 @@ def test_a_missing_library_says_what_to_install(
     monkeypatch.setattr(mounts, "MOUNTS", rows)
     assert main(["knit"]) == 2
     told = capsys.readouterr().err
-    assert "wool_that_is_not_there" in told and "pip install 'treadle[specs]'" in told
+    assert "wool_that_is_not_there" in told
+    assert "pip install 'treadle[specs]'" in told
 
 
-@pytest.mark.parametrize("library", ["cyclopts", "rich"])
 def test_without_the_extra_of_the_command_it_says_what_to_install(
-    library: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("treadle_adapters.cli.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, library, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cyclopts", None)  # type: ignore[arg-type]
     assert main(["demo"]) == 2
     assert "pip install 'treadle[cli]'" in capsys.readouterr().err
 

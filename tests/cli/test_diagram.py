@@ -30,7 +30,8 @@ def test_mermaid_is_the_default(capsys: Capture) -> None:
 def test_an_unknown_format_names_the_known_ones(capsys: Capture) -> None:
     assert main(["diagram", "-f", "oil"]) == 2
     told = capsys.readouterr().err
-    assert "oil" in told and "mermaid" in told
+    assert "oil" in told
+    assert "mermaid" in told
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path, capsys: Capture) -> None:
@@ -38,7 +39,8 @@ def test_a_file_is_written_with_its_folder(tmp_path: Path, capsys: Capture) -> N
     assert main(["diagram", "-f", "svg", "-o", str(path)]) == 0
     assert path.read_bytes() == DRAWN["svg"].encode()
     streams = capsys.readouterr()
-    assert streams.out == "" and str(path) in streams.err
+    assert streams.out == ""
+    assert str(path) in streams.err
 
 
 def test_a_file_that_cannot_be_written_is_an_error_in_words(tmp_path: Path, capsys: Capture) -> None:

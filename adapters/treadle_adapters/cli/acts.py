@@ -188,7 +188,7 @@ ACTS = (
     Act("Stopping", "You stop it in the middle of a sentence. What it said so far is kept.", stop),
     Act(
         "A word while it stops",
-        "A stop waits for the tool's clean-up. What you say meanwhile is kept, and heard after it.",
+        "A stop waits for the tool's clean-up. What you say meanwhile is not lost.",
         wake_while_stopping,
     ),
     Act("Maintenance", "Between turns the idle agent is lent to a task. Messages wait until it is done.", maintain),

@@ -61,7 +61,13 @@ def _dash_last(tokens: list[str]) -> list[str]:
 
 def build_app(mounts: Sequence[Mount], mount: Mount | None = None, target: Any = None) -> App:
     """Put the commands together; only ``mount`` gets its ``target``, the others are not imported."""
-    app = App(name="treadle", help=_ABOUT, version=treadle.__version__, help_format="markdown")
+    app = App(
+        name="treadle",
+        help=_ABOUT,
+        version=treadle.__version__,
+        help_format="markdown",
+        suppress_keyboard_interrupt=False,
+    )
     groups: dict[str, App] = {}
     for each in mounts:
         parent = app

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from treadle.agent import Agent, message
 from treadle.errors import TreadleError
@@ -62,12 +63,13 @@ class Conversation:
             self._waiting.discard(claimed.message.id)
             self.screen.note(("↪ ", "green"), (_gist(claimed.message), "dim"))
 
-    async def listen(self, lines: AsyncIterable[str]) -> None:
+    async def listen(self, typed: AsyncGenerator[str]) -> None:
         """Take lines until they end or ``/quit``; then wait for the agent to come to rest."""
-        async for line in lines:
-            self.screen.entered(line)
-            if not self.take(line):
-                break
+        async with aclosing(typed) as lines:
+            async for line in lines:
+                self.screen.entered(line)
+                if not self.take(line):
+                    break
         self.screen.ask(False)
         await self.agent.when_idle()
 

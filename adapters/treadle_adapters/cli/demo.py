@@ -158,7 +158,7 @@ class Performance:
         self.console.print(Text.assemble((f"treadle {treadle.__version__}", "bold"), "   one agent, six acts"))
         for line in (
             "The model is scripted; all else is the driver that your agents run on.",
-            "A line with · is a transition of the lifecycle: from → to, the trigger, what it means.",
+            "A line with · is a transition: from → to, its trigger, what it means.",
         ):
             self.console.print(Text(line, style="dim"), soft_wrap=True)
 

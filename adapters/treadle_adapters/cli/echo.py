@@ -14,7 +14,7 @@ WORD_PACE = 0.03
 
 _SUM = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:\+|and|plus|to)\s*(-?\d+(?:\.\d+)?)", re.IGNORECASE)
 _COUNT = re.compile(r"\bcount\b.*?(\d+)", re.IGNORECASE)
-_CLOCK = re.compile(r"\b(time|date|day|clock|now)\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\b(what|which|tell)\b.*\b(time|date|day)\b|\bclock\b", re.IGNORECASE)
 _ADDS = re.compile(r"\+|\b(add|plus|sum)\b", re.IGNORECASE)
 MOST = 2000
 """How far it counts."""

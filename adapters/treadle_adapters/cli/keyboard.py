@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import contextmanager
+import re
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +17,8 @@ from attrs import define, field
 CHUNK = 4096
 LONGEST_LINE = 1_000_000
 """How many characters a line may have; the rest is dropped."""
+
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
 def _decoder() -> codecs.IncrementalDecoder:
@@ -44,7 +47,15 @@ class LineEditor:
     def feed(self, data: bytes) -> list[str]:
         """Take bytes as typed; returns the lines that were entered."""
         entered: list[str] = []
-        for key in self._decode.decode(data):
+        keys = self._decode.decode(data)
+        at = 0
+        while at < len(keys):
+            run = None if self._escape else _PLAIN.match(keys, at)
+            if run is not None:
+                at = run.end()
+                self._insert(run.group())
+                continue
+            key, at = keys[at], at + 1
             if self._escape:
                 self._go_on_escape(key)
             elif key in "\r\n":
@@ -68,6 +79,10 @@ class LineEditor:
         self.clear()
         return line
 
+    def _insert(self, text: str) -> None:
+        shown = "".join([character for character in text if character.isprintable()])
+        self.text += shown[: LONGEST_LINE - len(self.text)]
+
     def _key(self, key: str) -> None:
         match key:
             case "\x1b":
@@ -80,9 +95,7 @@ class LineEditor:
                 self.text = self.text.rstrip().rpartition(" ")[0]
                 self.text += " " if self.text else ""
             case "\t":
-                self.text += " "
-            case _ if key.isprintable() and len(self.text) < LONGEST_LINE:
-                self.text += key
+                self._insert(" ")
             case _:
                 pass
 
@@ -120,7 +133,7 @@ class LineSplitter:
         return [line.removesuffix("\r")[:LONGEST_LINE] for line in lines]
 
 
-async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:
+async def chunks_of(descriptor: int) -> AsyncGenerator[bytes]:
     """The bytes of a file descriptor as they come, until its end."""
     waits = True
     while True:
@@ -183,7 +196,9 @@ def keys_of(descriptor: int) -> Generator[KeyMode]:
         mode.leave()
 
 
-async def typed_lines(descriptor: int, editor: LineEditor | None, changed: Callable[[str], None]) -> AsyncIterator[str]:
+async def typed_lines(
+    descriptor: int, editor: LineEditor | None, changed: Callable[[str], None]
+) -> AsyncGenerator[str]:
     """The lines that are entered, until the input ends.
 
     Args:
@@ -192,12 +207,13 @@ async def typed_lines(descriptor: int, editor: LineEditor | None, changed: Calla
         changed: told the line so far whenever it changes.
     """
     splitter = LineSplitter()
-    async for data in chunks_of(descriptor):
-        for line in (editor or splitter).feed(data):
-            yield line
-        if editor is not None:
-            changed(editor.text)
-            if editor.ended:
-                return
+    async with aclosing(chunks_of(descriptor)) as chunks:
+        async for data in chunks:
+            for line in (editor or splitter).feed(data):
+                yield line
+            if editor is not None:
+                changed(editor.text)
+                if editor.ended:
+                    return
     for line in splitter.feed(b""):
         yield line

@@ -163,7 +163,7 @@ def _welcome(screen: Screen, seat: Seat) -> None:
     turns = told_turns(seat.agent.session.events)
     if turns:
         screen.note(
-            (f"session {seat.agent.id} goes on after {len(turns)} turns; the last began: ", "dim"), turns[-1].asked
+            (f"session {seat.agent.id} goes on after {_turns(len(turns))}; the last began: ", "dim"), turns[-1].asked
         )
     inbox = seat.agent.inbox
     for waiting in (*inbox.next_step, *inbox.next_turn):
@@ -174,3 +174,7 @@ def _welcome(screen: Screen, seat: Seat) -> None:
 def _goodbye(screen: Screen, seat: Seat) -> None:
     if seat.kept and len(seat.agent.session):
         screen.note((f"session {seat.agent.id} is kept; go on with: treadle run --continue", "dim"))
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"

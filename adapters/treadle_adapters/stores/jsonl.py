@@ -173,8 +173,12 @@ class JsonlStore:
 
     def _parse(self, path: Path) -> tuple[Parsed, os.stat_result]:
         data, status = read_all(path)
-        if not path.name.endswith(PACKED):
-            return parse(data, path), status
+        parsed = self._parse_packed(data, path) if path.name.endswith(PACKED) else parse(data, path)
+        if path.name.removesuffix(".zst").removesuffix(PLAIN) != parsed.reader.header.id:
+            raise SessionCorrupt(f"the header names session {parsed.reader.header.id!r}", path=str(path), line=1)
+        return parsed, status
+
+    def _parse_packed(self, data: bytes, path: Path) -> Parsed:
         unpacked = unpack(data)
         parsed = parse(unpacked.text, path)
         line = len(parsed.events) + 2
@@ -187,7 +191,7 @@ class JsonlStore:
         elif unpacked.torn is not None:
             parsed.torn = TornTail(str(path), line, len(data) - unpacked.end, unpacked.torn)
         parsed.end = unpacked.end
-        return parsed, status
+        return parsed
 
     async def open_read(self, session_id: str) -> StoredSession:
         """See ``SessionStore``."""

@@ -56,8 +56,11 @@ def _listed(path: Path) -> Listed:
         tail = b"" if packed else os.pread(descriptor, TAIL, max(0, status.st_size - TAIL))
     finally:
         os.close(descriptor)
+    whole = len(tail) == status.st_size
     if packed:
         head = unpack_beginning(head, 2 * HEAD)
+        whole = status.st_size <= HEAD and len(head) < 2 * HEAD
+        tail = head if whole else b""
     first, _, rest = head.partition(b"\n")
     try:
         reader = read_header(first)
@@ -65,24 +68,28 @@ def _listed(path: Path) -> Listed:
         raise SessionCorrupt(str(error), path=str(path), line=1) from error
     if reader.header.id != path.name.removesuffix(".zst").removesuffix(".jsonl"):
         raise SessionCorrupt(f"the header names session {reader.header.id!r}", path=str(path), line=1)
-    whole = status.st_size <= TAIL
     return Listed(
         reader.header,
         status.st_size,
         status.st_mtime_ns // 1_000_000,
-        None if packed else _count(tail.partition(b"\n")[2] if whole else tail),
+        _count(tail.partition(b"\n")[2]) if whole else _last(tail),
         _title(rest, reader),
     )
 
 
-def _count(tail: bytes) -> int | None:
+def _count(events: bytes) -> int | None:
+    """How many events the text after a header holds; ``None`` if it does not tell."""
+    return _last(events) if events.strip() else 0
+
+
+def _last(tail: bytes) -> int | None:
     """How many events there are, by the number of the last one; ``None`` if the end does not tell."""
     for line in reversed(tail.rstrip(b"\0\r\n \t").split(b"\n")[-2:]):
         try:
             return _NUMBERED.decode(line).seq + 1
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-    return None if tail.strip() else 0
+    return None
 
 
 def _title(text: bytes, reader: Reader) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..lossless import check_json, repair_text, text_is_lossless
-from .failures import Code, Failure, ModelFailure
+from .failures import Code, Failure, ModelFailure, clean_failure
 from .messages import Block, Reasoning, Text, ToolCall
 from .stream import (
     ArgumentsDelta,
@@ -126,16 +126,17 @@ class Recorder(msgspec.Struct):
         self.delta = None
         match chunk:
             case BlockStart():
+                chunk = _storable_start(chunk)
                 self._start(chunk)
             case BlockEnd():
                 block = self._block(chunk.index)
-                block.closed = True
-                block.replay = _replay(chunk.replay)
+                chunk = BlockEnd(chunk.index, _replay(chunk.replay))
+                block.closed, block.replay = True, chunk.replay
             case UsageReport():
                 self.usage = chunk.usage
             case Finished():
-                self.finish = chunk.finish
-                self.finish_replay = _replay(chunk.replay)
+                chunk = Finished(_storable_finish(chunk.finish), _replay(chunk.replay))
+                self.finish, self.finish_replay = chunk.finish, chunk.replay
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(_Single(chunk, time))
@@ -252,9 +253,7 @@ class Recorder(msgspec.Struct):
                 if text or block.replay is not None:
                     out.append(Reasoning(text, block.replay))
             elif calls:
-                out.append(
-                    ToolCall(repair_text(start.call_id or ""), repair_text(start.name or ""), text, block.replay)
-                )
+                out.append(ToolCall(start.call_id or "", start.name or "", text, block.replay))
         return tuple(out)
 
 
@@ -280,11 +279,24 @@ def _join_halves(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "backslashreplace")
 
 
+def _storable_start(start: BlockStart) -> BlockStart:
+    if text_is_lossless((start.call_id or "") + (start.name or "")):
+        return start
+    return BlockStart(start.index, start.kind, repair_text(start.call_id or ""), repair_text(start.name or ""))
+
+
+def _storable_finish(finish: Finish) -> Finish:
+    failure = clean_failure(finish.failure) if finish.failure is not None else None
+    detail = repair_text(finish.detail) if finish.detail is not None else None
+    return Finish(repair_text(finish.kind), failure, detail)
+
+
 def _replay(replay: Any) -> Any:
+    """A copy that nobody else holds, as reading the log gives it back (S1, Q10)."""
     if replay is None:
         return None
     try:
         check_json(replay)
     except Exception as error:
         raise malformed(f"replay data is not JSON: {error}") from error
-    return replay
+    return msgspec.json.decode(msgspec.json.encode(replay))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import ClassVar, cast
 
@@ -91,10 +92,11 @@ def innermost(error: BaseException) -> BaseException:
 def clean_failure(failure: Failure) -> Failure:
     """Return ``failure`` with bounded text that the log can hold (S1, X3)."""
     message = repair_text(str(failure.message))[:MAX_MESSAGE]
-    code = failure.code.value if isinstance(failure.code, Enum) else str(failure.code)
-    if message == failure.message and type(failure.code) is str:
-        return failure
-    return msgspec.structs.replace(failure, message=message, code=code)
+    code = failure.code.value if isinstance(failure.code, Enum) else repair_text(str(failure.code))
+    request_id = repair_text(str(failure.request_id)) if failure.request_id is not None else None
+    asked = failure.retry_after
+    retry_after = asked if isinstance(asked, (int, float)) and math.isfinite(asked) else None
+    return Failure(message, code, failure.status, retry_after, request_id)
 
 
 def describe(error: BaseException) -> str:

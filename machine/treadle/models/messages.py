@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import InvalidData, InvalidMessage
-from ..lossless import check_json, text_is_lossless
-from ..sums import Opaque, OpenSum, to_builtins
+from ..lossless import text_is_lossless
+from ..sums import Opaque, OpenSum
 
 MAX_BLOCKS = 10_000
 """How many blocks one message may hold (X3)."""
@@ -228,7 +228,7 @@ def check_user_message(message: object) -> UserMessage:
     for index, block in enumerate(message.content):
         _check_block(message.id, index, block)
     if message.source is not USER:
-        _check_json(message.id, "source", message.source)
+        _check(SOURCES, message.source, message.id, "source")
     return message
 
 
@@ -237,13 +237,13 @@ def _check_block(message_id: str, index: int, block: object) -> None:
         if type(block.text) is not str or not text_is_lossless(block.text):
             raise InvalidMessage(f"message {message_id!r}: content[{index}] is not text that UTF-8 can carry (D3, S1)")
     elif isinstance(block, Block):
-        _check_json(message_id, f"content[{index}]", block)
+        _check(BLOCKS, block, message_id, f"content[{index}]")
     else:
         raise InvalidMessage(f"message {message_id!r}: content[{index}] is a {type(block).__name__}, no content block")
 
 
-def _check_json(message_id: str, where: str, value: object) -> None:
+def _check(family: OpenSum[Any], value: object, message_id: str, where: str) -> None:
     try:
-        check_json(to_builtins(value))
-    except (InvalidData, TypeError, ValueError, RecursionError) as error:
-        raise InvalidMessage(f"message {message_id!r}: {where}: {error} (D3, S1)") from error
+        family.check(value, where)
+    except InvalidData as error:
+        raise InvalidMessage(f"message {message_id!r}: {error} (D3, S1)") from error

@@ -8,6 +8,7 @@ import msgspec
 from attrs import frozen
 
 from ..errors import MisuseError
+from ..lossless import text_is_lossless
 from ..session.events import CallConfig
 from .adapter import ModelAdapter, ModelInfo
 from .failures import Code, Failure, ModelFailure
@@ -88,6 +89,10 @@ class Models:
         Raises:
             ModelFailure: no provider or model, no adapter, or a value the exact model does not take.
         """
+        for name in ("provider", "model", "reasoning_effort"):
+            value: object = getattr(config, name)
+            if value is not None and not (isinstance(value, str) and text_is_lossless(value)):
+                raise ModelFailure(_invalid(f"{name} must be text, not {value!r} (Q4)"))
         if not config.provider or not config.model:
             missing = "provider" if not config.provider else "model"
             raise ModelFailure(

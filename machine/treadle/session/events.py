@@ -12,10 +12,11 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
+from ..lossless import check_json
 from ..models.failures import Failure
 from ..models.messages import AssistantMessage, Block, SystemMessage, UserMessage
 from ..models.stream import Finish, TimedStream, Usage
-from ..sums import ENCODER, Opaque, OpenSum, decode_hook
+from ..sums import ENCODER, Opaque, OpenSum, decode_hook, to_builtins
 
 Target = Literal["next-turn", "next-step"]
 """The two pending lists of the inbox (§3)."""
@@ -182,6 +183,21 @@ def type_of(data: object) -> EventType:
 def type_named(tag: str) -> EventType | None:
     """The registered type of a tag, ``None`` when it is unknown here."""
     return _BY_TAG.get(tag)
+
+
+def detached(data: Any) -> Any:
+    """A copy of event data that nobody else holds, exactly as reading the log gives it back (S1).
+
+    Raises:
+        MisuseError: the class was never registered with ``event``.
+        InvalidData: it is not losslessly JSON, or reading would refuse it.
+    """
+    known = type_of(data)
+    try:
+        check_json(to_builtins(data))
+        return _DECODERS[known.tag].decode(ENCODER.encode(data))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidData(str(error)) from error
 
 
 # --- the envelope -----------------------------------------------------------------------------------------------------

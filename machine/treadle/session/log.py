@@ -9,11 +9,9 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InvalidData, MisuseError, SessionCorrupt
+from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
-from ..lossless import check_json
 from ..models.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
-from ..sums import to_builtins
 from ..views import Live, Snapshot
 from .events import (
     APPEND,
@@ -25,6 +23,8 @@ from .events import (
     ToolCallStarted,
     ToolResultAdded,
     UserMessageAdded,
+    detached,
+    type_named,
     type_of,
 )
 from .surface import Surface
@@ -194,10 +194,7 @@ class Session:
                 raise MisuseError(f"events of type {known.tag!r} are written by the driver only")
             cited = tuple(sources) if sources is not None else None
             self._check_surface(known.surface, surface_op, cited)
-            try:
-                check_json(to_builtins(data))
-            except (TypeError, ValueError, RecursionError) as error:
-                raise InvalidData(str(error)) from error
+            data = detached(data)
             self._check_identity(data, surface_op)
         finally:
             self._appending = False
@@ -246,11 +243,11 @@ class Session:
         if entry.seq != seq:
             raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
         try:
-            known = type_of(entry.data) if not isinstance(entry.data, dict) else None
-            if known is not None:
-                if known.surface and entry.surface_op is None:
-                    raise MisuseError(f"{entry.type} carries no surface operation (S3)")
-                self._check_surface(known.surface, entry.surface_op, entry.source_event_seqs)
+            known = type_named(entry.type)
+            surface = known.surface if known is not None else entry.surface_op is not None
+            if surface and entry.surface_op is None:
+                raise MisuseError(f"{entry.type} carries no surface operation (S3)")
+            self._check_surface(surface, entry.surface_op, entry.source_event_seqs)
         except MisuseError as error:
             raise SessionCorrupt(f"event {seq}: {error}", seq) from error
         self._take(entry)

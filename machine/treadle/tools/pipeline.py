@@ -10,6 +10,7 @@ import trio
 from attrs import define, evolve
 
 from ..hooks import emit, waterfall
+from ..interruption import leaving_in, without_cancelled
 from ..lossless import MAX_DEPTH
 from ..models.failures import innermost
 from ..models.messages import ToolCall, check_user_message
@@ -30,7 +31,7 @@ from ..points import (
 )
 from .definition import Tool, ToolRun
 from .registry import ToolSet, guards
-from .result import Result, error_result, limit, normalize, raised
+from .result import Result, blocks_of, detached, error_result, limit, normalize, raised
 
 if TYPE_CHECKING:
     from ..driver import Driver
@@ -138,10 +139,8 @@ async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> Non
                 verdict = await verdict
             if verdict is not None:
                 prepared.refused = error_result(verdict.reason, verdict.code)
-    except trio.Cancelled:
-        raise
-    except Exception as error:
-        prepared.refused = raised(error, "HOOK_FAILED")
+    except BaseException as error:
+        prepared.refused = contained(driver, error, "HOOK_FAILED")
 
 
 async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, proposal: ToolProposal) -> Result | None:
@@ -188,26 +187,17 @@ async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> 
                 returned = await _execute(driver, prepared, tool, run)
             if limit_scope.cancelled_caught:
                 return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
-    except trio.Cancelled as error:
-        if driver.kernel.cause is not None:
-            raise
-        return raised(error)
-    except (KeyboardInterrupt, SystemExit):
-        raise
     except BaseException as error:
-        return _failed(driver, error)
+        return contained(driver, error, "TOOL_FAILED")
     return normalize(tool, returned)  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
-def _failed(driver: Driver, error: BaseException) -> Result:
-    from ..driver import without_cancelled
-
+def contained(driver: Driver, error: BaseException, code: str) -> Result:
+    """What a stage gives that raised (K2). The turn's cancellation, and what leaves the program, goes on."""
     real = without_cancelled(error)
-    if real is None:
-        if driver.kernel.cause is not None:
-            raise error
-        return raised(error)
-    return raised(innermost(real))
+    if leaving_in(error) is not None or (real is None and driver.kernel.cause is not None):
+        raise error
+    return raised(innermost(real or error), code)
 
 
 async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Any:
@@ -239,9 +229,9 @@ async def finish(driver: Driver, prepared: Prepared, result: Result, turn: int, 
         result = await _post_execute(driver, prepared, result, turn, step)
         if tool.final_content is not None:
             try:
-                result = evolve(result, content=normalize(tool, tool.final_content(result.content)).content)
-            except Exception as error:
-                result = evolve(raised(error, "HOOK_FAILED"), contexts=result.contexts)
+                result = evolve(result, content=blocks_of(tool.final_content(result.content)))
+            except BaseException as error:
+                result = evolve(contained(driver, error, "HOOK_FAILED"), contexts=result.contexts)
     result = limit(result, tool.max_result_bytes if tool is not None else 16_384)
     listeners = driver.agent.scope.listeners(TOOLS_RESULT)
     if listeners:
@@ -273,12 +263,10 @@ async def _post_execute(driver: Driver, prepared: Prepared, result: Result, turn
     try:
         decision = await waterfall(TOOLS_POST_EXECUTE, listeners, payload, default)
         return _decided(prepared, result, decision)
-    except trio.Cancelled:
-        if driver.kernel.cause is not None:
+    except BaseException as error:
+        if driver.kernel.cause is not None and without_cancelled(error) is None:
             return result
-        return evolve(error_result("a post-execute hook was cancelled", "HOOK_FAILED"), contexts=result.contexts)
-    except Exception as error:
-        return evolve(raised(error, "HOOK_FAILED"), contexts=result.contexts)
+        return evolve(contained(driver, error, "HOOK_FAILED"), contexts=result.contexts)
 
 
 def _decided(prepared: Prepared, result: Result, decision: AcceptResult | ReplaceResult | BlockResult) -> Result:
@@ -288,8 +276,8 @@ def _decided(prepared: Prepared, result: Result, decision: AcceptResult | Replac
     if isinstance(decision, ReplaceResult):
         assert prepared.tool is not None
         if decision.content is not None:
-            shown = normalize(prepared.tool, decision.content)
-            return evolve(result, content=shown.content, value=decision.value or result.value, contexts=contexts)
+            value = result.value if decision.value is None else detached(decision.value)
+            return evolve(result, content=blocks_of(decision.content), value=value, contexts=contexts)
         replaced = normalize(prepared.tool, decision.value)
         return evolve(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
     return evolve(result, contexts=contexts) if contexts else result

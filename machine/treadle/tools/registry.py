@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 from attrs import frozen
@@ -91,7 +92,7 @@ class ToolRegistry:
     def _add(self, kind: str, value: Any) -> Disposer:
         scope = self._scope
         scope.check_open()
-        key = str(id(value))
+        key = str(next(_KEYS))
         scope.table(kind)[key] = value
         scope.invalidate("tools")
 
@@ -112,6 +113,8 @@ class ToolRegistry:
 
 
 _EMPTY = ToolSet({}, ())
+_KEYS = count()
+"""Registrations that have no name are told apart by number: the same guard may be added twice."""
 
 
 def toolset(scope: Scope) -> ToolSet:

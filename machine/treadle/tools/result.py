@@ -10,9 +10,8 @@ from attrs import evolve, field, frozen
 from ..errors import InvalidData
 from ..lossless import check_json, repair_text, text_is_lossless
 from ..models.failures import describe
-from ..models.messages import Block, Text, UserMessage, check_user_message
+from ..models.messages import BLOCKS, Block, Text, UserMessage, check_user_message
 from ..session.events import ToolResultAdded
-from ..sums import to_builtins
 from .definition import Tool, ToolOutput
 
 MAX_NODES = 200_000
@@ -41,14 +40,19 @@ class Result:
 
 def error_result(message: str, code: str) -> Result:
     """An error that the model reads (K2)."""
-    return Result((Text(repair_text(message)),), True, code)
+    return Result((Text(repair_text(message)),), True, clean_code(code, "TOOL_FAILED"))
+
+
+def clean_code(code: object, default: str) -> str:
+    """``code`` if it is a short word that the log can hold, else ``default``."""
+    if isinstance(code, str) and 0 < len(code) <= 64 and code.isascii():
+        return str.__str__(code)
+    return default
 
 
 def raised(error: BaseException, default: str = "TOOL_FAILED") -> Result:
     """What a raising tool or stage gives: its own code if it has one (K3)."""
-    code: object = getattr(error, "code", None)
-    own = isinstance(code, str) and 0 < len(code) <= 64 and code.isascii()
-    return error_result(describe(error), code if own else default)  # type: ignore[arg-type]
+    return error_result(describe(error), clean_code(getattr(error, "code", None), default))
 
 
 def normalize(tool: Tool, returned: Any) -> Result:
@@ -70,7 +74,7 @@ def _normalize(tool: Tool, returned: Any) -> Result:
     output = returned if isinstance(returned, ToolOutput) else None
     value = output.value if output is not None else returned
     if output is None and _is_content(returned):
-        return Result(_blocks(returned))
+        return Result(blocks_of(returned))
     if value is not None and not isinstance(value, str):
         check_size(value)
         check_json(value)
@@ -81,14 +85,14 @@ def _normalize(tool: Tool, returned: Any) -> Result:
     given = output.content if output is not None else None
     if given is None:
         given = tool.render(value) if tool.render is not None else _show(value)
-    content = _blocks(given)
+    content = blocks_of(given)
     if output is None:
-        return Result(content, value=value if tool.output is not None else None)
+        return Result(content, value=detached(value) if tool.output is not None else None)
     return Result(
         content,
         bool(output.is_error),
-        output.code or ("TOOL_FAILED" if output.is_error else None),
-        output.value,
+        clean_code(output.code, "TOOL_FAILED") if output.is_error or output.code is not None else None,
+        detached(value),
         bool(output.concludes_turn),
         tuple([check_user_message(message) for message in output.contexts]),
     )
@@ -100,7 +104,25 @@ def _is_content(value: Any) -> bool:
     return all(isinstance(item, Block) for item in cast("list[Any]", value))
 
 
-def _blocks(content: Any) -> tuple[Block, ...]:
+def detached(value: Any) -> Any:
+    """A copy that nobody else holds, as reading the log gives it back: what is recorded never changes (S1).
+
+    Raises:
+        InvalidData: it is not JSON, or too large.
+    """
+    if isinstance(value, str):
+        return repair_text(str.__str__(value))
+    check_size(value)
+    check_json(value)
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def blocks_of(content: Any) -> tuple[Block, ...]:
+    """Content as the log holds it: text, or blocks that are read back as they are.
+
+    Raises:
+        InvalidData: something else.
+    """
     if isinstance(content, str):
         return (Text(str.__str__(content) or NO_OUTPUT),)
     blocks = tuple(content)
@@ -108,7 +130,9 @@ def _blocks(content: Any) -> tuple[Block, ...]:
         if not isinstance(block, Block):
             raise InvalidData(f"{type(block).__name__} is no content block", f"$[{index}]")
         if type(block) is not Text:
-            check_json(to_builtins(block), f"$[{index}]")
+            BLOCKS.check(block, f"$[{index}]")
+        elif type(block.text) is not str:
+            raise InvalidData(f"{type(block.text).__name__} is no text", f"$[{index}].text")
     return blocks or (Text(NO_OUTPUT),)
 
 
