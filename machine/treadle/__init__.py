@@ -67,6 +67,7 @@ from .models.stream import (
     Usage,
     UsageReport,
 )
+from .opening import open_agent
 from .options import AgentOptions, register_agent_option
 from .receipts import Receipt
 from .registry import Agents
@@ -214,6 +215,7 @@ __all__ = [
     "install_retries",
     "message",
     "new_id",
+    "open_agent",
     "register_agent_option",
     "session_id",
     "tool",

@@ -14,6 +14,7 @@ from . import effects as fx
 from . import inputs as i
 from .admission import run_admission
 from .agent import Converging
+from .effects import Begin, Publish, Record
 from .errors import InvalidTrigger, MisuseError
 from .hooks import emit
 from .initiator import CURRENT, Initiator
@@ -124,27 +125,34 @@ class Driver:
         """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
         self._perform(self.kernel.receive(given))
         if not self._draining:
-            self._drain()
+            if self._due:
+                self._drain()
+            elif self.kernel.owed is None:
+                self._wake_waiters()
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        scope, due = self.agent.scope, self._due
+        scope, due, commit = self.agent.scope, self._due, self.session.commit
         watched = scope.listeners(SESSION_EVENT)
         if self._settled:
             self._settled.clear()
         for effect in effects:
-            if isinstance(effect, fx.Record):
-                data = effect.data
-                entry = self.session.commit(data, effect.replaces)
-                if type(data) is TurnStart:
-                    self._signal = None
-                elif type(data) is TurnEnd:
-                    self._turn_ended()
+            kind = type(effect)
+            if kind is Record:
+                data = effect.data  # type: ignore[union-attr]
+                entry = commit(data, effect.replaces)  # type: ignore[union-attr]
                 if watched:
                     due.append(entry)
-            elif isinstance(effect, fx.Publish):
+                kind = type(data)
+                if kind is TurnStart:
+                    self._signal = None
+                elif kind is TurnEnd:
+                    self._turn_ended()
+            elif kind is Publish:
                 # What would be told first, to nobody, need not be queued.
-                if due or self._draining or scope.listeners(POINT_OF[type(effect.notice)]):
+                if due or self._draining or scope.listeners(POINT_OF[type(effect.notice)]):  # type: ignore[union-attr]
                     due.append(effect)
+            elif kind is Begin:
+                self._begin(effect.operation)  # type: ignore[union-attr]
             else:
                 self._control(effect, due)
         if self._after is not None:
@@ -153,8 +161,6 @@ class Driver:
 
     def _control(self, effect: fx.Effect, due: list[Any]) -> None:
         match effect:
-            case fx.Begin():
-                self._begin(effect.operation)
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
@@ -169,7 +175,7 @@ class Driver:
             case fx.Finish():
                 if self.finished is not None:
                     self.finished()
-            case fx.Record() | fx.Publish():
+            case fx.Record() | fx.Publish() | fx.Begin():
                 raise AssertionError("performed by the caller")
             case _:
                 assert_never(effect)
@@ -422,7 +428,7 @@ class Driver:
         return (self.since or 0.0) + self.agent.options.convergence_warning
 
     def _wake_waiters(self) -> None:
-        if self._waiting and self.quiet:
+        if self.kernel.owed is None and self._waiting and self.quiet:
             self._waiting.unpark_all()
 
 

@@ -22,6 +22,7 @@ from .prompt_parts import PromptRegistry
 from .registry import Agents
 from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
+from .sessions import Sessions
 from .tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Host:
             install_retries(self.scope, retries)
         self.models = Models()
         self.max_delegation_depth = max_delegation_depth
+        self.sessions = Sessions(self)
         self.agents = Agents(self)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = -1

@@ -105,6 +105,7 @@ class Session:
         "_sink",
         "_surface",
         "call_ids",
+        "cells",
         "driven",
         "header",
         "recorded",
@@ -117,6 +118,7 @@ class Session:
         self.recorded: set[str] = set()
         self.call_ids: set[str] = set()
         self.driven = False
+        self.cells: dict[Any, Any] | None = None
         self._events: list[Event] = []
         self._surface = Surface()
         self._call_seqs: dict[str, int] = {}
@@ -210,16 +212,20 @@ class Session:
     def commit(self, data: Any, replaces: int | None = None) -> Event:
         """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
         known = type_of(data)
-        op: SurfaceOp | None = None
-        sources: tuple[int, ...] | None = None
         if known.surface:
-            op = APPEND
+            op: SurfaceOp = APPEND
+            sources: tuple[int, ...] | None = None
             if replaces is not None:
                 op, sources = Replace(replaces, replaces), (replaces,)
             elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
                 sources = (called,)
-        entry = Event(known.tag, len(self._events), self._clock(), data, op, sources)
-        self._take(entry)
+            entry = Event(known.tag, len(self._events), self._clock(), data, op, sources)
+            self._take(entry)
+        else:
+            entry = Event(known.tag, len(self._events), self._clock(), data)
+            if type(data) is ToolCallStarted:
+                self._call_seqs[data.call_id] = entry.seq
+            self._events.append(entry)
         if self._sink is not None:
             self._sink(entry)
         return entry

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from attrs import define, field
 
 from ..errors import MisuseError
 from ..models.messages import Block, Message, Reasoning, SystemMessage, Text, ToolResult, ToolResultMessage
 from ..views import Snapshot
 from .events import (
+    APPEND,
     AssistantMessageAdded,
     Event,
     Replace,
@@ -45,8 +47,7 @@ def says_something(content: tuple[Block, ...]) -> bool:
     return False
 
 
-@define
-class Node:
+class Node(msgspec.Struct, frozen=True, gc=False):
     """One event on the surface, and what it contributes."""
 
     seq: int
@@ -98,7 +99,7 @@ class Surface:
         message = derive(entry.data)
         node = Node(entry.seq, message)
         op = entry.surface_op
-        if type(op) is Replace:
+        if op is not APPEND and type(op) is Replace:
             first, last = self.place(op)
             self.nodes[first : last + 1] = [node]
             self.messages = [kept.message for kept in self.nodes if kept.message is not None]

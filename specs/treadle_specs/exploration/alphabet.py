@@ -6,7 +6,7 @@ Inputs that a rule refuses are part of it: the monitor checks that they are refu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -37,6 +37,15 @@ from .vocabulary import (
 )
 
 TARGETS: tuple[Target, Target] = (NEXT_TURN, NEXT_STEP)
+
+
+CALLS = frozenset[Any](
+    {
+    *(i.Deliver, i.Splice, i.ReplaceMessage, i.RemoveMessage, i.ClearInbox, i.EditMessage, i.SteerMessage),
+        *(i.Cancel, i.BeginMaintenance, i.Reserve, i.Unreserve, i.Dispose),
+    }
+)
+"""Inputs that come from outside: nothing that must happen may depend on them."""
 
 
 @frozen

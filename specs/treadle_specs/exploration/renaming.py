@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from attrs import evolve
 
 from treadle import effects as fx
 from treadle import inputs as i
@@ -65,7 +64,7 @@ class Renaming:
         elif type(given) is i.CallSettled and self._kernel.schedule is not None:
             call = self._kernel.schedule.calls[given.index]
             changes["result"] = msgspec.structs.replace(given.result, call_id=call.call_id)
-        return evolve(given, **changes) if changes else given
+        return msgspec.structs.replace(given, **changes) if changes else given
 
     def _message(self, message: UserMessage) -> UserMessage:
         name = self._names.get(message.id)

@@ -17,6 +17,7 @@ from treadle.kernel import Kernel
 from treadle.models.messages import UserMessage
 from treadle.session.events import ByParent, type_of
 
+from .alphabet import CALLS
 from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED
 from .renaming import renamed
 
@@ -24,6 +25,8 @@ Json = dict[str, Any]
 
 GATES = ["model", "tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "maintenance"]
 _UNKNOWN_TOOL = "nobody"
+_NEVER_REFUSED = ("reserve", "update", "listen")
+"""Verbs that say by their reply, not by a refusal, that nothing was done."""
 
 
 def rig_case(name: str, rules: Sequence[str], inputs: Sequence[i.Input], start: Kernel) -> Json:
@@ -53,7 +56,7 @@ class Script:
         self._submits = any(type(given) is i.Refused and given.detail for given in self._inputs)
         self._steps: list[Json] = []
         self._published: Counter[str] = Counter()
-        self._last: str | None = None
+        self._anchor: tuple[str, int] | None = None
         self._busy = False
         self._answers = 0
         self._phase = NO_REQUEST
@@ -83,43 +86,51 @@ class Script:
         request = call_request(given)
         if request is None:
             self._outcome(at, given)
-        elif self._busy and self._last is not None and self._published[self._last]:
-            listen = {"do": "listen", "on": self._last, "nth": self._published[self._last], "request": request}
-            self._steps.insert(len(self._steps) - 1, listen)
+        elif self._busy and self._anchor is not None:
+            on, nth = self._anchor
+            request = {"do": "listen", "on": on, "nth": nth, "request": request}
+            self._steps.insert(len(self._steps) - 1, request)
         else:
             self._steps.append(request)
-        self._follow(given)
+        if not self._follow(given) and request is not None and request["do"] not in _NEVER_REFUSED:
+            request["ok"] = False
 
-    def _follow(self, given: i.Input) -> None:
+    def _follow(self, given: i.Input) -> bool:
+        """Feed the own kernel; returns whether it took the input."""
         try:
             effects = self._kernel.receive(given)
         except Exception:
-            if self._steps and self._steps[-1]["do"] not in ("settle", "reserve", "pass"):
-                self._steps[-1]["ok"] = False
-            return
+            return False
         for effect in effects:
             if type(effect) is fx.Record:
-                self._last = type_of(effect.data).tag
-                self._published[self._last] += 1
+                tag = type_of(effect.data).tag
+                self._published[tag] += 1
+                if type(given) not in CALLS:
+                    self._anchor = (tag, self._published[tag])
             elif type(effect) is fx.Begin and type(effect.operation) is fx.Request:
                 self._phase = ASKED
+        if type(given) in CALLS:
+            return True
         if type(given) is i.Prepared:
             self._phase = PREPARED
         elif type(given) is i.AttemptRecorded:
             self._phase = ATTEMPTED
         self._busy = self._runs(effects)
+        return True
 
     def _runs(self, effects: tuple[fx.Effect, ...]) -> bool:
         """Whether the driver goes on by itself now, so that only a listener can come between."""
         kernel = self._kernel
         if kernel.owed is fx.PROCEED or (effects and type(effects[-1]) is fx.Reread):
             return True
-        schedule = kernel.schedule
-        return schedule is not None and (schedule.running == 0 or self._phase == ATTEMPTED)
+        if type(kernel.owed) is fx.Request:
+            return self._phase == ATTEMPTED
+        return kernel.schedule is not None and kernel.schedule.running == 0
 
     def _settle(self) -> None:
         self._steps.append({"do": "settle"})
         self._published.clear()
+        self._anchor = None
 
     def _pass(self, gate: str, **answer: Any) -> None:
         self._settle()

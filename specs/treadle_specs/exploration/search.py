@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
 from attrs import define, field, frozen
 
@@ -14,21 +13,13 @@ from treadle import inputs as i
 from treadle.kernel import Kernel
 from treadle.lifecycle import DISPOSED, IDLE, TABLE, Lifecycle, Row, State, Stateful, Trigger
 
-from .alphabet import Alphabet
+from .alphabet import CALLS, Alphabet
 from .fold import Fold
 from .laws import CONVERGING, check_commit
 from .liveness import Graph
 from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED, Key, Node, View, canonical
 from .refusals import check_refusal
 from .violation import Violation, require
-
-CALLS = frozenset[Any](
-    {
-    *(i.Deliver, i.Splice, i.ReplaceMessage, i.RemoveMessage, i.ClearInbox, i.EditMessage, i.SteerMessage),
-        *(i.Cancel, i.BeginMaintenance, i.Reserve, i.Unreserve, i.Dispose),
-    }
-)
-"""Inputs that come from outside: nothing that must happen may depend on them."""
 
 CLOCK_EVERY = 256
 
