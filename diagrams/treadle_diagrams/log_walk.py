@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from treadle import lifecycle as lc
 from treadle.models.messages import AgentSource, UserSource
@@ -53,12 +53,37 @@ def walk_of(events: Iterable[ev.Event]) -> Walk:
 
 
 def passages_of(events: Iterable[ev.Event]) -> tuple[Passage, ...]:
-    """The transitions of a session log in order, with the times of the events that tell them."""
+    """The transitions of a session log in order, with the times and seqs of the events that tell them."""
+    return tuple(_read(events, inherited=False).passages)
+
+
+class Reached(NamedTuple):
+    """A state of the lifecycle that was reached with the event ``seq``, by the row of ``passage``.
+
+    ``passage`` is ``None`` where the log does not tell the row: behind a turn that repair closed, or where a log
+    begins in the middle.
+    """
+
+    seq: int
+    state: lc.State
+    passage: Passage | None = None
+
+
+def states_of(events: Iterable[ev.Event]) -> tuple[Reached, ...]:
+    """The states that a session was in, in order, those that it inherited included; loops are told as well."""
+    reader = _read(events, inherited=True)
+    dests = {(row.source, row.trigger): row.dest for row in lc.TABLE}
+    told = [Reached(passage.seq or 0, dests[passage.state, passage.trigger], passage) for passage in reader.passages]
+    return tuple(sorted([*told, *reader.jumps], key=lambda reached: reached.seq))
+
+
+def _read(events: Iterable[ev.Event], *, inherited: bool) -> _Reader:
     told = [entry for entry in events if isinstance(entry.data, _TOLD)]
-    reader = _Reader({entry.data.turn: entry.data.reason for entry in told if isinstance(entry.data, ev.TurnEnd)})
+    ends = {entry.data.turn: entry.data.reason for entry in told if isinstance(entry.data, ev.TurnEnd)}
+    reader = _Reader(ends, inherited=inherited)
     for entry, following in zip_longest(told, told[1:]):
         reader.take(entry, following)
-    return tuple(reader.passages)
+    return reader
 
 
 def _is_claim(data: Any) -> bool:
@@ -73,9 +98,12 @@ def _takes(data: ev.InboxSpliced) -> bool:
 class _Reader:
     """Follows a log with the lifecycle's states. ``ends`` tells ahead how each turn will end."""
 
-    def __init__(self, ends: dict[int, ev.EndReason]) -> None:
+    def __init__(self, ends: dict[int, ev.EndReason], *, inherited: bool) -> None:
         self.ends = ends
+        self.inherited = inherited
         self.passages: list[Passage] = []
+        self.jumps: list[Reached] = []
+        self.seq = 0
         self.state = lc.IDLE
         self.turn = 0
         self.claiming = False
@@ -94,12 +122,18 @@ class _Reader:
     def _pass(self, trigger: lc.Trigger, time: int) -> None:
         """Walk the row of ``trigger``; a log that no lifecycle wrote gives none."""
         if lc.LIFECYCLE.allows(self.state, trigger):
-            self.passages.append(Passage(self.state, trigger, time))
+            self.passages.append(Passage(self.state, trigger, time, self.seq))
             lc.LIFECYCLE.fire(self, trigger)
+
+    def _jump(self, state: lc.State) -> None:
+        """Be in a state, whatever the log told."""
+        if self.state is not state:
+            self.state = state
+            self.jumps.append(Reached(self.seq, state))
 
     def take(self, entry: ev.Event, following: ev.Event | None) -> None:
         """Take one event, knowing the one behind it."""
-        data, time = entry.data, entry.time
+        data, time, self.seq = entry.data, entry.time, entry.seq
         if isinstance(data, ev.InboxSpliced):
             self._spliced(data, time)
             return
@@ -115,7 +149,8 @@ class _Reader:
             case ev.StepEnd():
                 self._step_end(time, following)
             case ev.EndSeed():
-                self.passages.clear()
+                if not self.inherited:
+                    self.passages.clear()
             case _:
                 self._progress(data, time)
 
@@ -127,7 +162,7 @@ class _Reader:
             if not arrived:
                 self._find_latch()
             self._pass(lc.WAKE if arrived else lc.REPLAY, time)
-        self.state = lc.ADMISSION
+        self._jump(lc.ADMISSION)
         self.claiming = True
 
     def _find_latch(self) -> None:
@@ -135,8 +170,8 @@ class _Reader:
         if [passage.trigger for passage in self.passages[-3:]] != [lc.WAKE, lc.CANCEL, lc.CONVERGE]:
             return
         wake, cancel, converge = self.passages[-3:]
-        latched = Passage(lc.CANCEL_CONVERGENCE, lc.WAKE, wake.time)
-        self.passages[-3:] = [cancel._replace(time=wake.time), latched, converge]
+        latched = wake._replace(state=lc.CANCEL_CONVERGENCE)
+        self.passages[-3:] = [cancel._replace(time=wake.time, seq=wake.seq), latched, converge]
 
     def _turn_end(self, reason: ev.EndReason, time: int, following: ev.Event | None) -> None:
         match reason:
@@ -154,7 +189,10 @@ class _Reader:
                     return
             case _:
                 pass
-        self.state = lc.IDLE
+        if self.state is lc.DISPOSED:
+            self.state = lc.IDLE  # what follows was written after a resume
+        else:
+            self._jump(lc.IDLE)
 
     def _cancelled(self, reason: ev.EndReason | None, time: int) -> None:
         """The turn was aborted, at the latest now."""

@@ -17,11 +17,15 @@ from .graph import Graph, Transition, graph_of
 
 
 class Passage(NamedTuple):
-    """One transition that happened: in ``state`` came ``trigger``, at ``time`` milliseconds (``None``: unknown)."""
+    """One transition that happened: in ``state`` came ``trigger``, at ``time`` milliseconds (``None``: unknown).
+
+    ``seq`` is the event of the log that tells it, where it was read from one.
+    """
 
     state: Enum
     trigger: Enum
     time: float | None = None
+    seq: int | None = None
 
 
 @frozen
@@ -55,7 +59,8 @@ class Walk:
 
 
 def walk_through(
-    passages: Iterable[tuple[Enum, Enum] | tuple[Enum, Enum, float | None]], rows: Iterable[Transition] = TABLE
+    passages: Iterable[tuple[Enum, Enum] | tuple[Enum, Enum, float | None] | Passage],
+    rows: Iterable[Transition] = TABLE,
 ) -> Walk:
     """Make a walk of transitions in the order in which they happened.
 
@@ -70,7 +75,7 @@ def walk_through(
     visits: dict[tuple[str, str], Visit] = {}
     entered: float | None = None
     for given in passages:
-        passage = Passage(given[0], given[1], given[2] if len(given) == 3 else None)
+        passage = Passage(*given)
         key = (passage.state.name, passage.trigger.name)
         if key not in moves:
             raise MisuseError(

@@ -5,10 +5,16 @@ anything. Everything it does is decided by a pure kernel along one lifecycle tab
 """
 
 from .agent import Agent, Converging, Inbox, message
+from .config import Config, load_config
+from .contexts import ContextSource
+from .creation import AgentFactory, CreateOptions, ResumeOptions
+from .default_model import DefaultModel, ModelSelection, SelectionEditor
 from .effects import Admitted, Rejected
 from .errors import (
     AgentBusy,
     AgentDisposed,
+    ConfigError,
+    DelegationLimit,
     DuplicateMessage,
     DuplicateSession,
     HookError,
@@ -20,17 +26,22 @@ from .errors import (
     MisuseError,
     NoFactory,
     NoStore,
+    PresetError,
+    PromptError,
     ScopeClosed,
     SessionCorrupt,
     SessionFormatUnsupported,
     SessionLocked,
+    SessionNotFound,
     StoreFailure,
     ToolError,
     TreadleError,
 )
+from .factory import LoopFactory
 from .hooks import Emit, HookPoint, Mode, Serial, Waterfall
 from .host import Host
 from .ids import AttemptId, CallId, MessageId, SessionId, new_id, session_id
+from .initiator import current_initiator
 from .life import AgentHandle, Disposal
 from .lifecycle import LIFECYCLE, TABLE, Lifecycle, Row, State, Trigger
 from .models.adapter import ModelAdapter, ModelInfo, ModelRequest, RetryPolicy
@@ -69,6 +80,12 @@ from .models.stream import (
 )
 from .opening import open_agent
 from .options import AgentOptions, register_agent_option
+from .preset_components import Composition
+from .preset_documents import PresetDefinition, read_definition
+from .preset_revisions import ComponentRow, Lease, PresetInfo
+from .presets import PresetDocument, PresetInventory, PresetRoster, Presets
+from .profile import TomlProfile
+from .prompt_parts import PERSONA, PromptRegistry
 from .receipts import Receipt
 from .registry import Agents
 from .retry import Retries, install_retries
@@ -94,20 +111,37 @@ from .session.events import (
     event,
 )
 from .session.log import Session, SessionHeader
+from .session.memory import MemoryStore
+from .session.projections import Projection
+from .session.repair import Recovery
+from .session.store import (
+    Listed,
+    Listing,
+    OpenSession,
+    SessionStore,
+    SessionWriter,
+    StoredSession,
+    TornTail,
+    Unreadable,
+)
+from .sessions import Sessions
 from .signal import Signal
 from .tools.definition import Tool, ToolOutput, ToolRun, tool
 from .tools.registry import ToolRegistry
+from .unloading import Unloading
 
 __version__ = "0.1.0"
 
 __all__ = [
     "LIFECYCLE",
+    "PERSONA",
     "TABLE",
     "Aborted",
     "Admitted",
     "Agent",
     "AgentBusy",
     "AgentDisposed",
+    "AgentFactory",
     "AgentHandle",
     "AgentOptions",
     "AgentSource",
@@ -131,7 +165,15 @@ __all__ = [
     "Chunk",
     "Code",
     "Completed",
+    "ComponentRow",
+    "Composition",
+    "Config",
+    "ConfigError",
+    "ContextSource",
     "Converging",
+    "CreateOptions",
+    "DefaultModel",
+    "DelegationLimit",
     "Disposal",
     "DuplicateMessage",
     "DuplicateSession",
@@ -152,9 +194,14 @@ __all__ = [
     "InvalidMessage",
     "InvalidTrigger",
     "InvariantViolated",
+    "Lease",
     "Lifecycle",
+    "Listed",
+    "Listing",
+    "LoopFactory",
     "MaintenanceCancelled",
     "MaxTokens",
+    "MemoryStore",
     "Message",
     "MessageId",
     "MisuseError",
@@ -163,20 +210,35 @@ __all__ = [
     "ModelFailure",
     "ModelInfo",
     "ModelRequest",
+    "ModelSelection",
     "Models",
     "NoFactory",
     "NoStore",
+    "OpenSession",
     "PreparedCall",
+    "PresetDefinition",
+    "PresetDocument",
+    "PresetError",
+    "PresetInfo",
+    "PresetInventory",
+    "PresetRoster",
+    "Presets",
+    "Projection",
+    "PromptError",
+    "PromptRegistry",
     "Reasoning",
     "ReasoningDelta",
     "Receipt",
+    "Recovery",
     "Rejected",
+    "ResumeOptions",
     "Retries",
     "RetryPolicy",
     "Row",
     "Scope",
     "ScopeClosed",
     "ScriptedModel",
+    "SelectionEditor",
     "Serial",
     "Session",
     "SessionCorrupt",
@@ -184,14 +246,20 @@ __all__ = [
     "SessionHeader",
     "SessionId",
     "SessionLocked",
+    "SessionNotFound",
+    "SessionStore",
+    "SessionWriter",
+    "Sessions",
     "Signal",
     "Source",
     "State",
     "StoreFailure",
+    "StoredSession",
     "SystemMessage",
     "Text",
     "TextDelta",
     "TimedStream",
+    "TomlProfile",
     "Tool",
     "ToolCall",
     "ToolError",
@@ -202,20 +270,26 @@ __all__ = [
     "ToolRun",
     "ToolSchema",
     "ToolSource",
+    "TornTail",
     "TreadleError",
     "Trigger",
+    "Unloading",
+    "Unreadable",
     "Usage",
     "UsageReport",
     "UserMessage",
     "UserSource",
     "Waterfall",
+    "current_initiator",
     "decode_event",
     "encode_event",
     "event",
     "install_retries",
+    "load_config",
     "message",
     "new_id",
     "open_agent",
+    "read_definition",
     "register_agent_option",
     "session_id",
     "tool",

@@ -53,7 +53,7 @@ async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
         batch = (*contexts, *batch)
     listeners = scope.listeners(PRE_STEP)
     if not listeners:
-        return i.Entered(batch) if batch is operation.batch else i.Entered(_checked(driver, operation, batch))
+        return i.Entered(_checked(driver, operation, batch))
 
     async def default() -> Enter:
         return Enter(batch)
@@ -81,16 +81,18 @@ async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tupl
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
         return i.Refused(decision.reason, companions)
-    if decision.content is not None:
-        changed = check_user_message(msgspec.structs.replace(prompt, content=decision.content))
-    else:
-        changed = prompt
+    if decision.content is None:
+        contexts = decision.additional_contexts
+        return (*operation.batch, *contexts) if contexts else operation.batch
+    changed = check_user_message(msgspec.structs.replace(prompt, content=decision.content))
     batch = [changed if message.id == prompt.id else message for message in operation.batch]
     return (*batch, *decision.additional_contexts)
 
 
 def _checked(driver: Driver, operation: Admit, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
     """Refuse a batch that would break identities (I1) or cannot be logged (S1)."""
+    if messages is operation.batch:
+        return messages
     claimed = {message.id for message in operation.batch}
     seen: set[str] = set()
     for message in messages:

@@ -17,7 +17,7 @@ from .maintenance import MaintenanceTask
 from .models.messages import USER, Block, Source, Text, UserMessage, check_user_message
 from .prompt_parts import PromptRegistry
 from .receipts import Receipt
-from .session.events import ByDisposal, ByHook, ByParent, ByUser, Cause, EndReason, Target
+from .session.events import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason, Target
 from .signal import Signal
 from .tools.registry import ToolRegistry
 
@@ -288,14 +288,13 @@ class Agent:
         """Stop the current turn or maintenance task, and drop what is pending unless ``keep_inbox`` (C1–C3).
 
         Raises:
-            MisuseError: a cause that is none, or is reserved to dispose.
+            MisuseError: a cause that is none, that the log cannot hold, or that is reserved to dispose.
         """
         self._driver.check_thread()
         given = _CAUSES.get(cause, cause) if isinstance(cause, str) else cause
         if isinstance(given, ByDisposal) or not isinstance(given, Cause):
             raise MisuseError(f"cancel takes ByUser(), ByParent() or ByHook(reason), not {cause!r} (C1)")
-        if isinstance(given, ByHook) and not isinstance(given.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MisuseError("ByHook needs its reason as text (C1)")
+        CAUSES.check(given, "cause")
         self._driver.feed(i.Cancel(given, bool(keep_inbox)))
 
     async def when_idle(self) -> EndReason | None:

@@ -123,13 +123,20 @@ class Attempt:
             return self.call.adapter.stream(request)
 
         self.hooked = True
+        own: AsyncIterator[Chunk] | None = None
 
         async def default() -> AsyncIterator[Chunk]:
-            return self._adapter_stream(request)
+            nonlocal own
+            own = self._adapter_stream(request)
+            return own
 
         payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
-        return stream
+        if stream is not own:
+            return stream
+        # Nobody stands between: no failure needs telling apart.
+        self.hooked = False
+        return self.call.adapter.stream(request)
 
     async def _adapter_stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """The adapter's stream as middleware sees it; its own failures are told from those of the middleware (H6)."""
@@ -148,6 +155,7 @@ class Attempt:
         """The hot loop: deltas of the open run cost two appends."""
         recorder, clock = self.recorder, time.time
         paused = clock()
+        due = paused + YIELD_EVERY
         delta, index, add_text, add_time = recorder.delta, recorder.index, recorder.texts.append, recorder.times.append
         async for chunk in stream:
             now = clock()
@@ -158,28 +166,38 @@ class Attempt:
                 recorder.add(chunk, now)
                 if type(chunk) is Finished:
                     return
-                delta, index = recorder.delta, recorder.index
-                add_text, add_time = recorder.texts.append, recorder.times.append
-            if not 0.0 <= now - paused < YIELD_EVERY:
+                delta = recorder.delta
+                if delta is not None:
+                    index, add_text, add_time = recorder.index, recorder.texts.append, recorder.times.append
+            if not paused <= now < due:
                 recorder.check_size()
                 await trio.lowlevel.checkpoint()
                 paused = clock()
+                due = paused + YIELD_EVERY
 
     async def _pump_framed(self, stream: AsyncIterator[Chunk]) -> None:
-        recorder, revision, index = self.recorder, self.state.revision, 0
-        paused = time.time()
+        """The same loop, telling of each chunk once it is recorded (Q9)."""
+        recorder, clock, tell = self.recorder, time.time, self.driver.frame
+        id, revision, number = self.id, self.state.revision, 0
+        paused = clock()
+        due = paused + YIELD_EVERY
         async for chunk in stream:
-            now = time.time()
-            recorder.add(chunk, now)
+            now = clock()
+            if type(chunk) is recorder.delta and chunk.index == recorder.index:  # type: ignore[union-attr]
+                recorder.texts.append(chunk.text)  # type: ignore[union-attr]
+                recorder.times.append(now)
+            else:
+                recorder.add(chunk, now)
             if not recorder.frozen:
-                self.driver.frame(FrameChunk(self.id, revision, index, int(now * 1000), chunk))
-                index += 1
+                tell(FrameChunk(id, revision, number, int(now * 1000), chunk))
+                number += 1
             if type(chunk) is Finished:
                 return
-            if not 0.0 <= now - paused < YIELD_EVERY:
+            if not paused <= now < due:
                 recorder.check_size()
                 await trio.lowlevel.checkpoint()
-                paused = time.time()
+                paused = clock()
+                due = paused + YIELD_EVERY
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,10 @@ class ContextSource(msgspec.Struct, Source, frozen=True, gc=False, rename="camel
 
 @define(eq=False)
 class Snapshots:
-    """What the model was last told under each name, read from the log: so it holds after a resume, and a snapshot that
-    a hook took out, or that left the history, is made again.
+    """What the model was last told under each name.
+
+    It is read from the log: so it holds after a resume, and a snapshot that a hook took out, or that left the history,
+    is made again.
 
     Attributes:
         seen: events of the log that were looked at.

@@ -29,7 +29,7 @@ from .reports import report_failure
 from .request import RequestState, run_recovery, run_request
 from .schedule import STARTED
 from .scheduler import run_tools
-from .session.events import TurnEnd, TurnStart
+from .session.events import Event, TurnEnd, TurnStart
 from .signal import Signal
 from .stopping import run_stopping
 from .waiting import cancel_with_parent, forbid_self_wait
@@ -80,6 +80,7 @@ class Driver:
         "receipts",
         "recorder",
         "requests",
+        "scheduled",
         "session",
         "since",
         "task",
@@ -96,6 +97,7 @@ class Driver:
         self.recorder: Recorder | None = None
         self.maintenance: MaintenanceTask[Any] | None = None
         self.task: trio.lowlevel.Task | None = None
+        self.scheduled = -1
         self.creator: trio.lowlevel.Task | None = None
         self.finished: Callable[[], None] | None = None
         self.since: float | None = None
@@ -237,16 +239,16 @@ class Driver:
 
     def _publish(self, item: Any) -> None:
         kind = cast("type[object]", type(item))
-        if kind is fx.Publish:
-            announce(self, item.notice)
-        elif kind is i.Proceeded or kind is i.Replayed:
-            self._perform(self.kernel.receive(item))
-        elif callable(item):
-            item()
-        else:
+        if kind is Event:
             listeners = self.agent.scope.listeners(SESSION_EVENT)
             if listeners:
                 emit(listeners, SessionEventAdded(self.agent, self.session, item), self.report_listener)
+        elif kind is Publish:
+            announce(self, item.notice)
+        elif kind is i.Proceeded or kind is i.Replayed:
+            self._perform(self.kernel.receive(item))
+        else:
+            item()
 
     def publish_later(self, tell: Callable[[], None]) -> None:
         """Queue a notification behind those already due (H4)."""
@@ -273,7 +275,8 @@ class Driver:
             emit(listeners, AssistantStream(self.agent, frame), self.report_listener)
         finally:
             self._draining = False
-            self._drain()
+            if self._due:
+                self._drain()
 
     def report_listener(self, listener: Listener, error: BaseException) -> None:
         """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
@@ -316,7 +319,7 @@ class Driver:
         A cancel scope serves one operation after the other until a cancel uses it up: a cancel ends the operation
         under way and nothing else, and a scope per operation would cost as much as all else the shell does for it.
         """
-        self.task = trio.lowlevel.current_task()
+        self.task, self.scheduled = trio.lowlevel.current_task(), -1
         leaving: BaseException | None = None
         try:
             while self._next is not None:

@@ -97,6 +97,12 @@ class SessionNotFound(TreadleError):
     code = "SESSION_NOT_FOUND"
 
 
+class ConfigError(TreadleError):
+    """A configuration, profile or preset file is wrong; the text names file, place and what to do (O8)."""
+
+    code = "CONFIG_ERROR"
+
+
 class DelegationLimit(TreadleError):
     """A child agent would stand deeper below its root than the host allows (O6)."""
 
@@ -157,6 +163,12 @@ class MaintenanceCancelled(TreadleError):
     def __init__(self, cause: object) -> None:
         super().__init__(f"the maintenance task was cancelled: {cause}")
         self.cause = cause
+
+
+class PresetError(TreadleError):
+    """A preset is not there, or is broken; the text holds its diagnosis (O9)."""
+
+    code = "PRESET_ERROR"
 
 
 class PromptError(TreadleError):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-
 from . import inputs as i
 from .agent import Agent, attach, driver_of
 from .creation import CreateOptions, ResumeOptions, Setup
@@ -104,7 +103,8 @@ class LoopFactory:
         override: CallConfig | None,
         writer: SessionWriter | None = None,
     ) -> AgentHandle:
-        self._check(session)
+        self._check(session, options.parent_agent)
+        agent_options = self._host.default_model.fill(agent_options)
         life = self._prepare(session, options, agent_options, override)
         driver = driver_of(life.agent)
         if writer is not None:
@@ -129,10 +129,12 @@ class LoopFactory:
         driver.feed(i.Unreserve())
         return AgentHandle(life)
 
-    def _check(self, session: Session) -> None:
+    def _check(self, session: Session, parent: Agent | None) -> None:
         if self._closed:
             raise NoFactory("the agent factory was unloaded (O14); set another one")
         self._host.agents.check_free(session.id)
+        if parent is not None:
+            self._host.agents.check_parent(parent)
         limit, depth = self._host.max_delegation_depth, session.header.delegation_depth
         if limit is not None and depth > limit:
             raise DelegationLimit(
@@ -144,6 +146,8 @@ class LoopFactory:
         """Setup, commit, entry, announcement: in this order, and nothing after a failure."""
         agent, agents = life.agent, self._host.agents
         commit = None
+        if agent.session.header.agent_preset is not None or len(agent.session):
+            await self._host.presets.prepare(agent)
         if setup is not None:
             commit = await setup(agent.scope, agent)
         if source == "startup" and self._host.store is not None:
@@ -172,7 +176,7 @@ class LoopFactory:
         if len(session):
             kernel.inbox, kernel.turn = restore(session.events)
         scope = Scope(session.id, options.owner)
-        agent = Agent(session, agent_options, scope, options.parent_agent)
+        agent = scope.subject = Agent(session, agent_options, scope, options.parent_agent)
         driver = Driver(agent, host, session, kernel)
         if len(session):
             driver.requests = restore_requests(session.events, override)
@@ -181,11 +185,7 @@ class LoopFactory:
         session.listen(driver.publish_event)
         life = Life(host, agent, self._lives)
         self._lives[life] = None
-        try:
-            life.take_owners(options.owner)
-        except BaseException:
-            del self._lives[life]
-            raise
+        life.take_owners(options.owner)
         return life
 
 

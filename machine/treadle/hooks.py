@@ -11,6 +11,8 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
+from types import CoroutineType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import trio
@@ -88,16 +90,15 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
     """
     leaving: BaseException | None = None
     for listener in listeners:
-        if not listener.alive:
-            continue
-        try:
-            result = listener.function(payload)
-            if result is not None and inspect.isawaitable(result):
-                _detach(listener, result, report)
-        except LEAVING as error:
-            leaving = leaving or error
-        except BaseException as error:
-            report(listener, error)
+        if listener.alive:
+            try:
+                result = listener.function(payload)
+                if result is not None and inspect.isawaitable(result):
+                    _detach(listener, result, report)
+            except LEAVING as error:
+                leaving = leaving or error
+            except BaseException as error:
+                report(listener, error)
     if leaving is not None:
         raise leaving
 
@@ -126,34 +127,45 @@ async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
     for listener in listeners:
         if listener.alive:
             result = listener.function(payload)
-            if inspect.isawaitable(result):
+            if result is not None and inspect.isawaitable(result):
                 await result
 
 
 async def waterfall(
-    point: Waterfall[Any, Any], listeners: tuple[Listener, ...], payload: Any, base: Callable[[], Awaitable[Any]]
+    point: Waterfall[Any, Any],
+    listeners: tuple[Listener, ...],
+    payload: Any,
+    base: Callable[[], Awaitable[Any]],
+    index: int = 0,
 ) -> Any:
     """Let each living listener decide, the first registered outermost; ``base`` is what the last ``next`` gives (H1).
+
+    Args:
+        point: where they listen.
+        listeners: all of them, in order of registration.
+        payload: what each is given.
+        base: decides where all pass on.
+        index: the first of them that is asked; what ``next`` counts up.
 
     Raises:
         HookError: a listener returned something that the point does not take.
     """
 
-    async def call(index: int) -> Any:
-        while index < len(listeners) and not listeners[index].alive:
-            index += 1
-        if index == len(listeners):
-            return await base()
+    while index < len(listeners):
         listener = listeners[index]
-        result = listener.function(payload, lambda: call(index + 1))
-        if inspect.isawaitable(result):
+        index += 1
+        if not listener.alive:
+            continue
+        # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
+        proceed = partial(waterfall, point, listeners, payload, base, index) if index < len(listeners) else base
+        result = listener.function(payload, proceed)
+        if type(result) is CoroutineType or inspect.isawaitable(result):
             result = await result
         if point.result is not object and not isinstance(result, point.result):
             name = getattr(listener.function, "__qualname__", repr(listener.function))
             raise HookError(f"{name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}")
         return result
-
-    return await call(0)
+    return await base()
 
 
 def _expected(point: Waterfall[Any, Any]) -> str:

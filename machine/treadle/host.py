@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import trio
 
+from .config import load_config
+from .declared import Deployment, Parts, host_arguments
+from .default_model import DefaultModel
 from .errors import MisuseError
 from .factory import LoopFactory
 from .hooks import Emit, Serial, Waterfall
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
+from .presets import Presets
 from .prompt_parts import PromptRegistry
 from .registry import Agents
 from .retry import DEFAULT_RETRIES, Retries, install_retries
@@ -26,6 +30,7 @@ from .sessions import Sessions
 from .tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from .agent import Agent
     from .driver import Driver
     from .models.adapter import ModelRequest
     from .session.store import SessionStore
@@ -50,8 +55,11 @@ class Host:
         cwd: the working directory of sessions that name none.
         retries: retries failed attempts by their adapter's policy (Q6); ``None`` leaves that to other listeners.
         max_delegation_depth: how deep below its root an agent may be created; no bound unless given (O6).
+        tool_order: canonical order of tools; the others follow by name (R1).
+        default_model: what agents use that name neither provider nor model (O10).
 
     Attributes:
+        declared: the agents that the configuration declared, by their labels (O8).
         unload_loop: unloads the loop's factory, so that another one can be set (O14).
     """
 
@@ -64,6 +72,8 @@ class Host:
         cwd: str | None = None,
         retries: Retries | None = DEFAULT_RETRIES,
         max_delegation_depth: int | None = None,
+        tool_order: Iterable[str] = (),
+        default_model: DefaultModel | None = None,
     ) -> None:
         self.store = store
         self.checks = checks
@@ -74,6 +84,12 @@ class Host:
             install_retries(self.scope, retries)
         self.models = Models()
         self.max_delegation_depth = max_delegation_depth
+        if tool_order:
+            self.tools.set_order(tool_order)
+        self.default_model = default_model if default_model is not None else DefaultModel()
+        self.presets = Presets(self)
+        self.declared: dict[str, Agent] = {}
+        self._deployment: Deployment | None = None
         self.sessions = Sessions(self)
         self.agents = Agents(self)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
@@ -88,6 +104,26 @@ class Host:
         self._watched: dict[Driver, None] = {}
         self._watch_scope: trio.CancelScope | None = None
         self._flushing: dict[Driver, dict[trio.Event, None]] = {}
+
+    @classmethod
+    def from_config(cls, path: str | Path, *, parts: Parts | None = None, **options: Any) -> Self:
+        """Make a host of a ``treadle.toml``; entering it starts the declared agents (O8).
+
+        An agent that cannot start is told by ``agent-loop/config-start-failed``; the others start all the same.
+
+        Args:
+            path: the file; relative paths in it start in its folder.
+            parts: names that ``use`` may name in the file, and what makes the part.
+            **options: as ``Host`` takes them; they go before what the file says.
+
+        Raises:
+            ConfigError: the file is wrong, or a store, model or preset file of it cannot be had; nothing was started.
+        """
+        deployment = Deployment(load_config(path), parts or {})
+        host = cls(**{**host_arguments(deployment), **options})
+        host._deployment = deployment
+        deployment.furnish(host)
+        return host
 
     # --- composition --------------------------------------------------------------------------------------------------
 
@@ -123,6 +159,12 @@ class Host:
         nursery: trio.Nursery = await outer.start(self._serve)
         self._nursery = nursery
         self.scope.attach(self.spawn)
+        if self._deployment is not None:
+            try:
+                await self._deployment.start(self, self._stack)
+            except BaseException as error:
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     async def _serve(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
@@ -250,9 +292,10 @@ class Host:
 
         async def flush() -> None:
             try:
+                flushing = SessionFlushing(driver.agent, driver.session)
                 for listener in driver.agent.scope.listeners(SESSION_FLUSH):
                     try:
-                        result = listener.function(SessionFlushing(driver.agent, driver.session))
+                        result = listener.function(flushing)
                         if result is not None:
                             await result
                     except Exception as error:
@@ -264,7 +307,7 @@ class Host:
                 if not under_way:
                     del self._flushing[driver]
 
-        self.spawn(flush)
+        self.spawn(flush, "treadle.host.Host.turn_ended")
         return done
 
     async def turn_flushed(self, driver: Driver) -> None:

@@ -43,8 +43,11 @@ async def assemble(driver: Driver, operation: Admit) -> tuple[UserMessage, ...]:
     assembly = PromptAssembly(driver.agent, operation.turn, operation.step, driver.signal)
 
     async def default() -> Prompt:
+        parts = prompt_parts(scope)
+        if parts.text is not None:
+            return Prompt(parts.text, toolset(scope).schemas)
         asks = bool(operation.batch) or driver.kernel.owes
-        return await Assembler(driver, prompt_parts(scope), assembly).prompt(with_contexts=asks)
+        return await Assembler(driver, parts, assembly).prompt(with_contexts=asks)
 
     listeners = scope.listeners(SYSTEM_PROMPT_ASSEMBLE)
     if listeners:

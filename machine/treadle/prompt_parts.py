@@ -16,7 +16,7 @@ from .scope import Disposer, Scope
 from .session.events import ToolSchema
 
 T = TypeVar("T")
-TextProvider = Callable[[PromptAssembly], str | None | Awaitable[str | None]]
+TextProvider = Callable[[PromptAssembly], str | Awaitable[str | None] | None]
 """Gives a section's or a context's text for one step, ``None`` for none; sync or async."""
 ValueProvider = Callable[[PromptAssembly], str | Awaitable[str]]
 """Gives a variable's value for one step; sync or async."""

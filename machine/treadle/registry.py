@@ -175,6 +175,11 @@ class Agents(Initiators):
 
     # --- the factory --------------------------------------------------------------------------------------------------
 
+    @property
+    def has_factory(self) -> bool:
+        """Whether a factory is set (O14)."""
+        return self._factory is not None
+
     def set_factory(self, factory: AgentFactory) -> Callable[[], Unloading]:
         """Let ``factory`` make the agents (O14).
 
@@ -318,6 +323,16 @@ class Agents(Initiators):
             raise MisuseError(f"agent {agent.id!r} is not live in this host (O6, O15)")
         return entry
 
+    def check_parent(self, parent: Agent) -> None:
+        """Raise unless an agent may get children now (O6).
+
+        Raises:
+            MisuseError: it is not live.
+            AgentDisposed: it is being disposed.
+        """
+        if self._live(parent).ending:
+            raise AgentDisposed(f"parent agent {parent.id!r} is being disposed; it takes no more children (O6, L9)")
+
     def adopt_child(self, parent: Agent, key: object, end: End) -> Disposer:
         """Have ``end`` called when ``parent`` is disposed, also while the child is still being created (O6).
 
@@ -325,8 +340,7 @@ class Agents(Initiators):
             MisuseError: the parent is not live.
             AgentDisposed: it is being disposed.
         """
-        if self._live(parent).ending:
-            raise AgentDisposed(f"parent agent {parent.id!r} is being disposed; it takes no more children (O6, L9)")
+        self.check_parent(parent)
         ends = self._children.setdefault(parent, {})
         ends[key] = end
 

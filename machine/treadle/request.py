@@ -29,6 +29,7 @@ from .session.events import (
 
 if TYPE_CHECKING:
     from .driver import Driver
+    from .scope import Listener
     from .session.surface import Node
 
 
@@ -64,13 +65,17 @@ class RequestState:
         """Keep what was assembled for the step that is being admitted."""
         self.system, self.tools = system, tools
 
+    def prepared(self, driver: Driver, config: CallConfig) -> PreparedCall | None:
+        """The call that was prepared for the same configuration on the same registrations, if any."""
+        known = self._prepared
+        if known is None or known[0] is not config or known[2] != driver.host.models.revision:
+            return None
+        return known[3] if known[1] is (self.header.config if self.header is not None else None) else None
+
     async def prepare(self, driver: Driver, config: CallConfig) -> PreparedCall:
-        """Prepare the call; the same configuration on the same registrations is prepared once."""
+        """Prepare the call."""
         models = driver.host.models
         last = self.header.config if self.header is not None else None
-        known = self._prepared
-        if known is not None and known[0] is config and known[1] is last and known[2] == models.revision:
-            return known[3]
         call = await models.prepare(config, last)
         self._prepared = (config, last, models.revision, call)
         return call
@@ -86,12 +91,15 @@ async def run_request(driver: Driver, operation: Request) -> i.Outcome:
         ModelFailure: the call could not be prepared (Q4); the accepted batch is kept (T12).
         Exception: whatever a hook raised.
     """
-    await trio.lowlevel.checkpoint()
+    await _take_turns(driver)
     state = driver.request_state
     if operation.attempt == 1:
         state.prior.clear()
-    config = await _configure(driver, operation)
-    state.call = call = await state.prepare(driver, config)
+    config = _base_config(driver)
+    listeners = driver.agent.scope.listeners(REQUEST)
+    if listeners:
+        config = await _configure(driver, operation, listeners, config)
+    state.call = call = state.prepared(driver, config) or await state.prepare(driver, config)
     if driver.kernel.cause is None:
         driver.feed(_prepared(driver, state, call, operation))
     if driver.kernel.cause is not None:
@@ -100,12 +108,24 @@ async def run_request(driver: Driver, operation: Request) -> i.Outcome:
     return await run_attempt(driver, state, call, operation)
 
 
-async def _configure(driver: Driver, operation: Request) -> CallConfig:
-    base = _base_config(driver)
-    listeners = driver.agent.scope.listeners(REQUEST)
-    if not listeners:
-        return base
+async def _take_turns(driver: Driver) -> None:
+    """Let other tasks run if nothing has been waited for since the last request.
 
+    Without it, agents whose models and tools answer at once would starve everybody else; a pause in every step would
+    be the greater part of what trio costs such a step.
+    """
+    scheduled = getattr(driver.task, "_schedule_points", driver.scheduled)
+    if scheduled == driver.scheduled:
+        await trio.lowlevel.checkpoint()
+        scheduled = getattr(driver.task, "_schedule_points", driver.scheduled)
+    else:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    driver.scheduled = scheduled
+
+
+async def _configure(
+    driver: Driver, operation: Request, listeners: tuple[Listener, ...], base: CallConfig
+) -> CallConfig:
     async def default() -> CallConfig:
         return base
 

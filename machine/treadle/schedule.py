@@ -8,6 +8,7 @@ from .errors import InvalidTrigger
 from .models.messages import ToolCall
 
 PENDING, REFUSED, STARTED, FINISHED, SETTLED = "pending", "refused", "started", "finished", "settled"
+_OVER = (FINISHED, REFUSED)
 """The life of one call: a refused one is settled without being started, the others were dispatched or not yet."""
 
 
@@ -35,6 +36,12 @@ class Schedule:
     def done(self) -> bool:
         """Whether every call has its result."""
         return self.next_settle >= len(self.calls)
+
+    @property
+    def due(self) -> bool:
+        """Whether the next result in the model's order is there to be recorded (K5)."""
+        settle = self.next_settle
+        return settle < len(self.calls) and self.status[settle] in _OVER
 
     @property
     def may_consider(self) -> bool:

@@ -9,8 +9,8 @@ import trio
 from . import inputs as i
 from .effects import RunTools
 from .interruption import without_cancelled
-from .schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
-from .tools.pipeline import Prepared, clear, finish, parse, run_body
+from .schedule import PENDING, Schedule
+from .tools.pipeline import Prepared, clear, finish, parse, run_body, unguarded
 from .tools.registry import toolset
 from .tools.result import Result, error_result
 from .verbs import NEVER_RAN
@@ -76,9 +76,9 @@ class Crew:
         schedule = self._schedule
         await trio.lowlevel.checkpoint_if_cancelled()
         while not schedule.done and self._driver.kernel.cause is None:
-            if await self.settle_due():
-                continue
-            if not await self._start_next(nursery):
+            if schedule.due:
+                await self.settle_due()
+            elif not await self._start_next(nursery):
                 self._wake = trio.Event()
                 await self._wake.wait()
 
@@ -99,7 +99,7 @@ class Crew:
                 return False
         else:
             parallel = False
-        if not prepared.checked:
+        if not prepared.checked and not unguarded(driver, prepared):
             await clear(driver, prepared, operation.turn, operation.step)
             return True
         if prepared.refused is not None:
@@ -145,18 +145,15 @@ class Crew:
 
     # --- settling -----------------------------------------------------------------------------------------------------
 
-    async def settle_due(self) -> bool:
-        """Record every result that is due, in the model's order (K5); returns whether there was one."""
+    async def settle_due(self) -> None:
+        """Record every result that is due, in the model's order (K5)."""
         schedule, driver = self._schedule, self._driver
-        settled = False
-        while not schedule.done and schedule.status[schedule.next_settle] in (FINISHED, REFUSED):
+        while schedule.due:
             index = schedule.next_settle
             call = schedule.calls[index]
             operation = self._operation
             result = await finish(driver, self._prepared[index], self._results[index], operation.turn, operation.step)
             driver.feed(i.CallSettled(index, result.fact(call.call_id), result.contexts))
-            settled = True
-        return settled
 
     async def converge(self) -> None:
         """After a cancel, with every body over: real results first to last, calls not started are dropped (C4)."""
@@ -165,5 +162,7 @@ class Crew:
             status = schedule.status[schedule.next_settle]
             if status == PENDING:
                 driver.feed(i.CallDropped(schedule.next_settle))
-            elif status == STARTED or not await self.settle_due():
+            elif schedule.due:
+                await self.settle_due()
+            else:
                 return

@@ -39,6 +39,9 @@ class Scope:
     Args:
         name: for people.
         parent: the scope whose registrations are visible here, ``None`` for the root.
+
+    Attributes:
+        subject: the agent whose scope it is, ``None`` for other scopes.
     """
 
     __slots__ = (
@@ -57,12 +60,14 @@ class Scope:
         "closed",
         "name",
         "parent",
+        "subject",
     )
 
     def __init__(self, name: str, parent: Scope | None = None) -> None:
         self.name = name
         self.parent = parent
         self.closed = False
+        self.subject: object | None = None
         self._children: dict[Scope, None] | None = None
         self._closers: dict[object, Callable[[], Any]] | None = None
         self._listeners: dict[HookPoint[Any], list[Listener]] | None = None

@@ -74,6 +74,16 @@ class OpenSum(Generic[T]):
         """The known tags, in the order of registration."""
         return tuple(self._members)
 
+    @property
+    def members(self) -> tuple[type[T], ...]:
+        """The known members, in the order of registration."""
+        return tuple(self._members.values())
+
+    @classmethod
+    def of(cls, base: type) -> OpenSum[Any] | None:
+        """The family of a marker class, ``None`` when it marks none."""
+        return _SUMS.get(base)
+
     def build(self, raw: Any) -> T:
         """Build a member from decoded JSON; unknown tags stay opaque.
 
@@ -100,7 +110,7 @@ class OpenSum(Generic[T]):
         try:
             plain = to_builtins(member)
             check_json(plain, path)
-            again = self.build(plain)
+            again = self.build(msgspec.json.decode(msgspec.json.encode(plain)))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidData(str(error), path) from error
         if again != member:

@@ -22,7 +22,7 @@ from treadle.session.log import Session
 from .store_kit import Bench, Check, extend, refused, sample, stored_as
 
 SEPARATORS = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei\rj\r\nk\x00l\u6c49\U0001f600"
-"""Everything that some reader takes for the end of a line, and what takes more than one byte (B57)."""
+"""Everything that some reader takes for the end of a line, and what takes more than one byte."""
 HOSTILE = ("", "..", "../x", "a/b", "a\\b", ".hidden", "a" * 129, "nul\0", "line\nfeed", "a..b", "é", "-dash")
 """Ids that must not get near a path or a statement (X2)."""
 

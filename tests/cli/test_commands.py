@@ -67,9 +67,8 @@ def test_every_command_can_be_loaded_and_explains_itself(mount: Mount, capsys: C
         pytest.skip(f"{mount.target} is not part of this treadle")
     assert chosen(mount.path, MOUNTS) is mount
     assert callable(mount.load())
-    if not mount.raw:
-        assert main([*mount.path, "--help"]) == 0
-        assert "Usage: treadle " + " ".join(mount.path) in capsys.readouterr().out
+    assert main([*mount.path, "--help"]) == 0
+    assert f"sage: treadle {' '.join(mount.path)}" in capsys.readouterr().out
 
 
 def test_the_longest_words_that_name_a_command_choose_it() -> None:
@@ -147,6 +146,9 @@ def test_a_raw_command_gets_its_words_as_they_are(mounted: Any) -> None:
         (MisuseError("colour \x1b[31m bell \x07"), 2, "colour ␛[31m bell ␇"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 1, ""),
+        (SystemExit(2), 2, ""),
+        (SystemExit(), 0, ""),
+        (SystemExit("no wool"), 1, "no wool"),
     ],
 )
 def test_errors_become_words_and_exit_statuses(
@@ -201,3 +203,29 @@ def test_a_terminal_that_knows_few_characters_gets_substitutes(tmp_path: Any) ->
     )
     assert done.returncode == 0, done.stderr
     assert b"the turn is complete" in done.stdout
+
+
+def test_a_bare_command_runs_without_the_command_line_library(tmp_path: Any) -> None:
+    probe = "import sys; from treadle_adapters.cli import main; s = main(['rig']); print(s, 'cyclopts' in sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=environment(), input="", capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "0 False"
+
+
+def test_a_bare_command_that_misses_a_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Any
+) -> None:
+    (tmp_path / "needs_silk.py").write_text("import silk_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(mounts, "MOUNTS", (Mount(("weave",), "needs_silk:weave", "Weave.", "specs", bare=True),))
+    assert main(["weave"]) == 2
+    assert "pip install 'treadle[specs]'" in capsys.readouterr().err
+
+
+def test_a_mistake_inside_a_command_s_module_is_not_taken_for_a_missing_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mounts, "MOUNTS", (Mount(("weave",), "treadle_adapters.cli:no_such_name", "Weave."),))
+    with pytest.raises(AttributeError):
+        main(["weave"])

@@ -232,6 +232,19 @@ def test_a_session_is_kept_and_gone_on_with(server: ChatServer, tmp_path: Path, 
     capsys.readouterr()
 
 
+def test_the_session_that_the_demo_left_can_be_gone_on_with(
+    server: ChatServer, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["demo", "--fast", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert f"treadle run --session-dir {tmp_path} --resume session" in told
+    words = ["--session-dir", str(tmp_path), "--resume", "session", "--base-url", server.url]
+    assert main(["run", *words, "thank you"]) == 0
+    assert server.said(0)[0] == "Will it rain in Lisbon on Saturday?"
+    assert server.said(0)[-1] == "thank you"
+    capsys.readouterr()
+
+
 def test_a_session_that_is_not_there_is_an_error_in_words(tmp_path: Path, capsys: Capture) -> None:
     assert main(["run", "--session-dir", str(tmp_path), "--resume", "nobody", "x"]) == 1
     told = capsys.readouterr().err

@@ -125,7 +125,7 @@ def test_wide_characters_take_their_room() -> None:
 
 def test_where_the_terminal_echoes_the_prompt_is_drawn_and_the_line_is_not() -> None:
     console = terminal()
-    screen = Screen(console, console)
+    screen = Screen(console, console, echoed=True)
     screen.ask(True)
     screen.entered("hello")
     screen.ask(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import threading
 
 import pytest
 import trio
@@ -229,19 +229,29 @@ async def test_waiting_for_oneself_raises_instead_of_hanging(where: str) -> None
 
 
 @pytest.mark.rule("L6", "D2")
-async def test_a_foreign_thread_may_wait_through_the_host() -> None:
-    gate = Gate()
-    async with stage(talk(gate, "x")) as s:
+@pytest.mark.parametrize("kind", ["worker thread", "plain thread"])
+async def test_a_foreign_thread_may_wait_through_the_host(kind: str) -> None:
+    gate, waiting, over = Gate(), trio.Event(), trio.Event()
+    waited: list[object] = []
+
+    async def wait() -> object:
+        waiting.set()
+        return await s.agent.when_idle()
+
+    def elsewhere() -> None:
+        waited.append(s.host.await_from_thread(wait))
+        s.host.from_thread(over.set)
+
+    async with stage(talk(gate, "x")) as s, trio.open_nursery() as nursery:
         s.agent.followup(note("a"))
-
-        async def elsewhere() -> None:
-            waited.append(await trio.to_thread.run_sync(partial(s.host.await_from_thread, s.agent.when_idle)))
-
-        waited: list[object] = []
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(elsewhere)
-            await gate.reached()
-            gate.open()
+        if kind == "plain thread":
+            threading.Thread(target=elsewhere).start()
+        else:
+            nursery.start_soon(trio.to_thread.run_sync, elsewhere)
+        await waiting.wait()
+        await settled()
+        gate.open()
+        await over.wait()
         assert waited == [Completed()]
 
 

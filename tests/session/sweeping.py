@@ -14,8 +14,8 @@ from treadle.session.events import (
 )
 from treadle.session.log import Session
 from treadle.session.store import SessionStore
-from treadle_specs.scripts import OPTIONS
 from treadle_specs.script_tools import TOOLS
+from treadle_specs.scripts import OPTIONS
 
 RAN = "tool bodies that ran after a resume"
 

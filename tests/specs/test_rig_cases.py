@@ -36,6 +36,10 @@ class LocalRig:
         serve(self.desk, io.BytesIO(json.dumps(request).encode() + b"\n"), replies)
         return json.loads(replies.getvalue())
 
+    def kill(self) -> None:
+        """What a kill leaves after a flush: cases send one before they kill."""
+        self.ask({"do": "close"})
+
     def exit_status(self) -> int:
         return 0 if self.desk.closed else 1
 
@@ -43,18 +47,16 @@ class LocalRig:
         self.desk.leave()
 
 
-def packaged() -> list[Any]:
+def packaged(only: str | None = None) -> list[Any]:
     cases: list[Any] = []
     for path in run_cases.own_cases():
         stem = Path(path).stem
+        if only not in (None, stem):
+            continue
         for case in json.loads(Path(path).read_text(encoding="utf-8")):
             rule = pytest.mark.rule(*case["rules"])
             cases.append(pytest.param(case, marks=rule, id=f"{stem}: {case['name']}"))
     return cases
-
-
-def needs_a_process(case: Json) -> bool:
-    return any(step["do"] == "restart" for step in case["steps"])
 
 
 @pytest.fixture
@@ -64,9 +66,18 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", packaged())
-def test_the_rig_does_what_the_case_says(case: Json, monkeypatch: pytest.MonkeyPatch, environment: None) -> None:
-    if not needs_a_process(case):
-        monkeypatch.setattr(run_cases, "Rig", LocalRig)
+def test_the_rig_does_what_the_case_says(case: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_cases, "Rig", LocalRig)
+    play(case)
+
+
+@pytest.mark.rule("P3", "P4", "I8")
+@pytest.mark.parametrize("case", packaged("durable"))
+def test_a_killed_process_leaves_what_its_successor_needs(case: Json, environment: None) -> None:
+    play(case)
+
+
+def play(case: Json) -> None:
     try:
         run_cases.run_case(case, COMMAND)
     except run_cases.Skip as why:
@@ -159,9 +170,12 @@ def test_agents_of_one_rig_are_told_apart(desk: Desk) -> None:
 
 
 @pytest.mark.rule("O4")
-def test_a_disposed_agent_makes_room_for_another_of_its_name(desk: Desk) -> None:
+def test_a_disposed_session_may_be_opened_again_at_once(desk: Desk) -> None:
     desk.ask({"do": "open", "session": "s1"})
-    desk.ask({"do": "dispose"})
+    desk.ask({"do": "deliver", "message": {"id": "q", "text": "q"}, "target": "next-turn", "wakeup": False})
+    desk.ask({"do": "dispose", "keep_inbox": True})
     desk.ask({"do": "settle"})
-    assert code(desk, do="open", session="s1") == "ok"
-    assert desk.ask({"do": "settle"})["state"] == "idle"
+    assert code(desk, do="open", session="s1", resume=True) == "ok"
+    told = desk.ask({"do": "settle"})
+    assert (told["state"], told["events"], told["inbox"]["next-turn"]) == ("idle", [], ["q"])
+    assert code(desk, do="open", agent="other", session="s2", resume=True) == "not-found"

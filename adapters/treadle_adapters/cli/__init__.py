@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from .mounts import MissingExtra, Mount, available, chosen
+
 __all__ = ["main"]
 
 _NEEDED = ("cyclopts", "rich")
@@ -17,6 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows ``treadle`` on the command line; the process's own unless given.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    mount = chosen(tokens, available())
+    if mount is not None and mount.bare and len(tokens) == len(mount.path):
+        return run_bare(mount)
     try:
         from .commands import run_command
     except ModuleNotFoundError as error:
@@ -25,3 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"treadle: the command needs {error.name}: pip install 'treadle[cli]'\n")
         return 2
     return run_command(tokens)
+
+
+def run_bare(mount: Mount) -> int:
+    """Run a command that needs no command line to be read; returns its exit status."""
+    try:
+        target = mount.load()
+    except MissingExtra as error:
+        sys.stderr.write(f"treadle: {error}\n")
+        return 2
+    return int(target() or 0)

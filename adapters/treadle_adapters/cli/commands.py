@@ -31,6 +31,8 @@ def run_command(tokens: list[str]) -> int:
         return Exit.USAGE  # it is printed already
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+    except SystemExit as leaving:  # a command that parses its words itself has printed its help, or what is wrong
+        return _left(leaving.code)
     except BrokenPipeError:
         _let_go_of_stdout()
         return Exit.FAILED
@@ -86,6 +88,13 @@ def build_app(mounts: Sequence[Mount], mount: Mount | None = None, target: Any =
 
 def _not_loaded(*tokens: Annotated[str, Parameter(show=False)]) -> None:
     """Stand in the list of commands for one that was not asked for."""
+
+
+def _left(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or Exit.OK
+    say_error(str(code))
+    return Exit.FAILED
 
 
 def _status(result: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +40,9 @@ from .gutter import Gutter
 from .log_file import write_log
 from .stage import Pace, WatchedLifecycle
 from .turns import Told, call_text, told_turns
+
+SESSION = "session"
+"""The session's id: its log is named after it, as in a store, so that it can be gone on with."""
 
 MEANINGS: dict[tuple[State, Trigger], str] = {
     (State.IDLE, Trigger.WAKE): "a turn opens",
@@ -104,7 +108,7 @@ class Performance:
             host.on(PRE_STEP, self._pre_step)
             host.on(TURN_STOPPING, self._stopping)
             options = AgentOptions(provider="scripted", model="demo")
-            show.handle = await host.agents.create(session_id="demo", agent_options=options, setup=self._watch)
+            show.handle = await host.agents.create(session_id=SESSION, agent_options=options, setup=self._watch)
             for number, act in enumerate(ACTS, 1):
                 self.gutter.heading(act.title, act.what, number)
                 await self.pace.beat(0.3)
@@ -163,7 +167,7 @@ class Performance:
             self.console.print(Text(line, style="dim"), soft_wrap=True)
 
     def _files(self, session: Session) -> None:
-        write_log(self.out / "session.jsonl", session)
+        write_log(self.out / f"{SESSION}.jsonl", session)
         drawings: Any = importlib.import_module("treadle_diagrams")
         drawing: str = drawings.svg(walked=drawings.walk_through(self.passages))
         (self.out / "lifecycle.svg").write_text(drawing, encoding="utf-8", newline="\n")
@@ -173,14 +177,21 @@ class Performance:
         self.console.print(turn_table(told_turns(session.events)))
         walked = len({(state, trigger) for state, trigger, _ in self.passages})
         left = {
-            self.out / "session.jsonl": f"the log: {len(session)} events, enough to go on from",
+            self.out / f"{SESSION}.jsonl": f"the log: {len(session)} events, all that is needed to go on",
             self.out / "lifecycle.svg": f"the walked path: {len(self.passages)} transitions,"
             f" {walked} of the table's {len(TABLE)} rows",
         }
         self.console.print()
+        longest = max(map(len, map(str, left)))
         for path, what in left.items():
-            self.console.print(Text.assemble((str(path), "bold"), f"  {what}"), soft_wrap=True)
-        self.console.print(Text.assemble("\nNow talk to one yourself: ", ("treadle run", "bold")))
+            self.console.print(Text.assemble((f"{path!s:{longest}}", "bold"), f"  {what}"), soft_wrap=True)
+        self.console.print()
+        where = shlex.quote(str(self.out))
+        for what, command in {
+            "Go on from there:        ": f"treadle run --session-dir {where} --resume {SESSION}",
+            "Talk to one of your own: ": "treadle run",
+        }.items():
+            self.console.print(Text.assemble(what, (command, "bold")), soft_wrap=True)
 
 
 def turn_table(turns: list[Told]) -> Table:

@@ -29,6 +29,7 @@ class Mount:
         help: one line for the list of commands.
         extra: the extra that it needs.
         raw: ``target`` takes the list of arguments as it is, and parses it itself.
+        bare: called without arguments it is run at once, without the time that reading a command line takes.
     """
 
     path: tuple[str, ...]
@@ -36,6 +37,7 @@ class Mount:
     help: str
     extra: str = "all"
     raw: bool = False
+    bare: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,9 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("diagram",),  "treadle_adapters.cli.diagram:diagram",
           "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),      "treadle_specs.rig:main",
-          "Speak the rig protocol on stdin and stdout.", "specs"),
+          "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
+    Mount(("explore",),  "treadle_specs.explorer:main",
+          "Visit every state of the kernel and check every property there.", "specs", raw=True),
 )
 # fmt: on
 

@@ -22,13 +22,15 @@ class Screen:
     Args:
         answers: where the model's words go.
         notes: where everything else goes; the same console in a conversation, stderr for a single prompt.
-        edits: whether the typed line is drawn here. Otherwise the terminal echoes it, or there is none.
+        edits: whether the typed line is drawn here.
+        echoed: whether the terminal echoes what is typed, so that an entered line is there already.
     """
 
-    def __init__(self, answers: Console, notes: Console, *, edits: bool = False) -> None:
+    def __init__(self, answers: Console, notes: Console, *, edits: bool = False, echoed: bool = False) -> None:
         self.answers = answers
         self.notes = notes
         self.edits = edits
+        self.echoed = echoed
         self._kind = ""
         self._at_start = True
         self._typed = ""
@@ -79,7 +81,10 @@ class Screen:
         return self.answers if kind == "answer" else self.notes
 
     def _print(self, console: Console, text: Text, end: str) -> None:
-        console.print(text, end=end, soft_wrap=True, highlight=False)
+        if text.spans or text.style:
+            console.print(text, end=end, soft_wrap=True, highlight=False)
+        else:  # most words of an answer have no style, and there may be very many
+            self._raw(console, text.plain + end)
 
     def _put(self, show: Callable[[], None]) -> None:
         if self._typed:
@@ -113,9 +118,9 @@ class Screen:
     def entered(self, text: str) -> None:
         """A line was entered: it stays as it is, and what waited is shown."""
         self._typed = text
-        if self.edits or not self.answers.is_terminal:
+        if not self.echoed:
             self._draw(whole=True)
-            self._raw("\n")
+            self._raw(self.answers, "\n")
         self._typed, self._drawn = "", False
         self._release()
 
@@ -125,7 +130,7 @@ class Screen:
             self._put(show)
 
     def _draw(self, *, whole: bool = False) -> None:
-        if not self.edits and not whole and not (self._asking and self.answers.is_terminal and not self._drawn):
+        if not whole and not self.edits and (not self.echoed or self._drawn):
             return
         if not self._drawn:
             self._end_line()
@@ -134,18 +139,18 @@ class Screen:
         if not whole and cell_len(text) > room:
             text = "…" + set_cell_size(text[::-1], room - 1)[::-1]
         if self._drawn and self.edits:
-            self._raw(ERASE)
+            self._raw(self.answers, ERASE)
         self._print(self.answers, Text.assemble((PROMPT, "bold green"), text), "")
         self._drawn = True
 
     def _wipe(self) -> None:
         if self._drawn:
-            self._raw(ERASE if self.edits else "\n")
+            self._raw(self.answers, ERASE if self.edits else "\n")
             self._drawn = False
 
-    def _raw(self, text: str) -> None:
-        self.answers.file.write(text)
-        self.answers.file.flush()
+    def _raw(self, console: Console, text: str) -> None:
+        console.file.write(text)
+        console.file.flush()
 
 
 def _safe(part: tuple[str, str]) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
@@ -87,7 +88,8 @@ async def converse(sitting: Sitting) -> Exit:
     console = Console(highlight=False)
     edits = console.is_terminal and can_edit(descriptor)
     editor = LineEditor() if edits else None
-    screen = Screen(console, console, edits=edits)
+    echoed = console.is_terminal and os.isatty(descriptor) and not edits
+    screen = Screen(console, console, edits=edits, echoed=echoed)
     narrator = Narrator(screen)
     leaving = Leaving()
     with keys_of(descriptor) if edits else nullcontext() as keys:

@@ -79,7 +79,7 @@ def read_all(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def write_whole(path: Path, data: bytes, *, durable: bool) -> None:
-    """Put a file in place, whole or not at all: a unique temporary beside it, then a rename (B59)."""
+    """Put a file in place, whole or not at all: a unique temporary beside it, then a rename."""
     temporary = path.parent / f".{path.name[:100]}.{new_id()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:

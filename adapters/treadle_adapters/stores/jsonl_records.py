@@ -113,7 +113,7 @@ def _breaks_off(line: bytes) -> bool:
 
 
 def _ending(parsed: Parsed, lines: list[bytes], path: Path) -> None:
-    """A last record without its newline is whole and kept (B40)."""
+    """A last record without its newline is whole and kept."""
     if lines[-1].strip(BLANK):
         parsed.unended = True
         parsed.torn = TornTail(str(path), len(lines), 0, "missing newline")

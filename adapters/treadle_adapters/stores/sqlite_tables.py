@@ -52,7 +52,7 @@ Connection = Any
 
 
 def prepare(db: Connection, busy_ms: int, *, durable: bool) -> None:
-    """Set a connection up, and the tables if they are not there. Races of many openers are waited out (B58)."""
+    """Set a connection up, and the tables if they are not there. Races of many openers are waited out."""
     db.set_busy_timeout(busy_ms)
     deadline = time.monotonic() + busy_ms / 1000
     while True:
@@ -168,10 +168,12 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
     """Read a session as of one moment."""
     db.execute("BEGIN")
     try:
-        row = _one(db, "SELECT header, incarnation FROM sessions WHERE id = ?", session_id)
+        row = _one(db, "SELECT CAST(header AS BLOB), incarnation FROM sessions WHERE id = ?", session_id)
         if row is None:
             raise _missing(db, session_id)
-        rows = db.execute("SELECT seq, record FROM events WHERE session = ? ORDER BY seq", (session_id,)).fetchall()
+        rows = db.execute(
+            "SELECT seq, CAST(record AS BLOB) FROM events WHERE session = ? ORDER BY seq", (session_id,)
+        ).fetchall()
         count = _count(db, session_id)
     finally:
         db.execute("COMMIT")
@@ -182,7 +184,7 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
     for seq, record in rows:
         due = len(events)
         try:
-            entry = reader.event(record.encode() if isinstance(record, str) else bytes(record))
+            entry = reader.event(record)
         except InvalidData as error:
             damage = SessionCorrupt(str(error), due, path=place, line=due + 2)
             break
@@ -205,7 +207,9 @@ def listing(db: Connection) -> Listing:
     """All sessions, newest first; those whose header cannot be read beside them (P6)."""
     good: list[Listed] = []
     bad: list[Unreadable] = []
-    rows = db.execute("SELECT id, header, size, modified FROM sessions ORDER BY modified DESC, id").fetchall()
+    rows = db.execute(
+        "SELECT id, CAST(header AS BLOB), size, modified FROM sessions ORDER BY modified DESC, id"
+    ).fetchall()
     for name, record, size, modified in rows:
         try:
             reader = _reader(db, name, record)
@@ -217,23 +221,23 @@ def listing(db: Connection) -> Listing:
 
 def _title(db: Connection, session_id: str, reader: Reader) -> str:
     rows = db.execute(
-        "SELECT record FROM events WHERE session = ? AND seq < ? AND octet_length(record) < ? "
+        "SELECT CAST(record AS BLOB) FROM events WHERE session = ? AND seq < ? AND octet_length(record) < ? "
         "AND record LIKE '%\"user/message\"%' ORDER BY seq",
         (session_id, TITLE_EVENTS, TITLE_BYTES),
     )
     for (record,) in rows:
         try:
-            if title := title_of(reader.event(record.encode())):
+            if title := title_of(reader.event(record)):
                 return title
         except TreadleError:
             return ""
     return ""
 
 
-def _reader(db: Connection, session_id: str, record: Any) -> Reader:
+def _reader(db: Connection, session_id: str, record: bytes) -> Reader:
     place = f"{db.filename}#{session_id}"
     try:
-        reader = read_header(record.encode() if isinstance(record, str) else bytes(record))
+        reader = read_header(record)
     except InvalidData as error:
         raise SessionCorrupt(str(error), path=place, line=1) from error
     if reader.header.id != session_id:

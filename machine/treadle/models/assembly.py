@@ -130,13 +130,15 @@ class Recorder(msgspec.Struct):
                 self._start(chunk)
             case BlockEnd():
                 block = self._block(chunk.index)
-                chunk = BlockEnd(chunk.index, _replay(chunk.replay))
-                block.closed, block.replay = True, chunk.replay
+                block.closed = True
+                if chunk.replay is not None:
+                    chunk = BlockEnd(chunk.index, _replay(chunk.replay))
+                    block.replay = chunk.replay
+            case Finished():
+                chunk = _storable_end(chunk)
+                self.finish, self.finish_replay = chunk.finish, chunk.replay
             case UsageReport():
                 self.usage = chunk.usage
-            case Finished():
-                chunk = Finished(_storable_finish(chunk.finish), _replay(chunk.replay))
-                self.finish, self.finish_replay = chunk.finish, chunk.replay
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(_Single(chunk, time))
@@ -285,10 +287,13 @@ def _storable_start(start: BlockStart) -> BlockStart:
     return BlockStart(start.index, start.kind, repair_text(start.call_id or ""), repair_text(start.name or ""))
 
 
-def _storable_finish(finish: Finish) -> Finish:
+def _storable_end(end: Finished) -> Finished:
+    finish = end.finish
+    if end.replay is None and finish.failure is None and finish.detail is None and text_is_lossless(finish.kind):
+        return end
     failure = clean_failure(finish.failure) if finish.failure is not None else None
     detail = repair_text(finish.detail) if finish.detail is not None else None
-    return Finish(repair_text(finish.kind), failure, detail)
+    return Finished(Finish(repair_text(finish.kind), failure, detail), _replay(end.replay))
 
 
 def _replay(replay: Any) -> Any:

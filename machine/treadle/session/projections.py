@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from attrs import define
 
@@ -143,4 +143,4 @@ class Projections:
             raise MisuseError(f"no projection is named {name!r} (S9; known: {known})")
         if isinstance(source, Session):
             return projection.of(source)
-        return projection.over(cast("Iterable[Event]", source))
+        return projection.over(source)

@@ -101,6 +101,7 @@ class Tool:
     arguments: Checker = field(init=False, repr=False)
     output: Checker | None = field(init=False, repr=False)
     schema: ToolSchema = field(init=False, repr=False)
+    is_async: bool = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         _check_fields(self)
@@ -113,6 +114,7 @@ class Tool:
         output = self.output_schema
         put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)
         put(self, "schema", ToolSchema(self.name, self.description, self.parameters))
+        put(self, "is_async", inspect.iscoroutinefunction(self.execute))
 
 
 def _check_fields(tool: Tool) -> None:

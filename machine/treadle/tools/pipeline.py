@@ -117,6 +117,12 @@ def _kind(value: Any) -> str:
     return names.get(kind, "null")
 
 
+def unguarded(driver: Driver, prepared: Prepared) -> bool:
+    """Whether nobody is to be asked about a call, so that it may go on at once."""
+    scope = driver.agent.scope
+    return prepared.refused is None and not scope.listeners(TOOLS_PRE_EXECUTE) and not guards(scope)
+
+
 async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> None:
     """Pre-execute and guards, once per call and in the model's order (K5); what refuses it is noted."""
     prepared.checked = True
@@ -125,8 +131,6 @@ async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> Non
     scope = driver.agent.scope
     listeners = scope.listeners(TOOLS_PRE_EXECUTE)
     watchers = guards(scope)
-    if not listeners and not watchers:
-        return
     try:
         proposal = ToolProposal(driver.agent, prepared.call, prepared.arguments, turn, step, driver.signal)
         if listeners:
@@ -214,7 +218,7 @@ async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun)
 
 async def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:
     """Call the tool's function; a sync one in a worker thread, with the caller's context (K8)."""
-    if inspect.iscoroutinefunction(tool.execute):
+    if tool.is_async:
         return await tool.execute(arguments, run)
     returned = await trio.to_thread.run_sync(tool.execute, arguments, run, abandon_on_cancel=tool.abandon_on_cancel)
     if inspect.isawaitable(returned):

@@ -24,6 +24,7 @@ class ToolSet:
 
     by_name: dict[str, Tool]
     schemas: tuple[ToolSchema, ...]
+    guards: tuple[Guard, ...] = ()
 
 
 @frozen(eq=False)
@@ -124,7 +125,7 @@ def toolset(scope: Scope) -> ToolSet:
     if cached is not None:
         return cached[0]
     outer = toolset(scope.parent) if scope.parent is not None else _EMPTY
-    by_name = outer.by_name
+    by_name, watchers = outer.by_name, outer.guards
     for layer in scope.layers():
         rules: tuple[Restriction, ...] = tuple(layer.own("restrictions").values())
         if rules:
@@ -132,10 +133,13 @@ def toolset(scope: Scope) -> ToolSet:
         own: dict[str, Tool] = layer.own("tools")
         if own:
             by_name = {**by_name, **own}
-    if by_name is outer.by_name and not scope.own("tool-order"):
+        own_guards: dict[str, Guard] = layer.own("guards")
+        if own_guards:
+            watchers = (*watchers, *own_guards.values())
+    if by_name is outer.by_name and watchers is outer.guards and not scope.own("tool-order"):
         scope.remember("tools", (outer,))
         return outer
-    found = ToolSet(by_name, tuple([tool.schema for tool in _in_order(by_name, tool_order(scope))]))
+    found = ToolSet(by_name, tuple([tool.schema for tool in _in_order(by_name, tool_order(scope))]), watchers)
     scope.remember("tools", (found,))
     return found
 
@@ -159,9 +163,4 @@ def tool_order(scope: Scope) -> tuple[str, ...]:
 
 def guards(scope: Scope) -> tuple[Guard, ...]:
     """The guards that see calls in a scope, outer ones first."""
-    outer = guards(scope.parent) if scope.parent is not None else ()
-    for layer in scope.layers():
-        own = layer.own("guards")
-        if own:
-            outer = (*outer, *own.values())
-    return outer
+    return toolset(scope).guards

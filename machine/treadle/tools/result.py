@@ -163,6 +163,10 @@ def check_size(value: Any) -> None:
 
 def limit(result: Result, most: int) -> Result:
     """Cut the text at a character boundary and say so; repair what UTF-8 cannot carry (K9, S1)."""
+    if len(result.content) == 1:
+        only = result.content[0]
+        if type(only) is Text and len(only.text) * 4 <= most and text_is_lossless(only.text):
+            return result
     left = most
     out: list[Block] = []
     changed = False

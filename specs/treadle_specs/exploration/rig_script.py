@@ -25,8 +25,6 @@ Json = dict[str, Any]
 
 GATES = ["model", "tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "maintenance"]
 _UNKNOWN_TOOL = "nobody"
-_NEVER_REFUSED = ("reserve", "update", "listen")
-"""Verbs that say by their reply, not by a refusal, that nothing was done."""
 
 
 def rig_case(name: str, rules: Sequence[str], inputs: Sequence[i.Input], start: Kernel) -> Json:
@@ -92,7 +90,11 @@ class Script:
             self._steps.insert(len(self._steps) - 1, request)
         else:
             self._steps.append(request)
-        if not self._follow(given) and request is not None and request["do"] not in _NEVER_REFUSED:
+        if self._follow(given) or request is None:
+            return
+        if request["do"] == "update":
+            self._steps.remove(request)
+        elif request["do"] not in ("reserve", "listen"):
             request["ok"] = False
 
     def _follow(self, given: i.Input) -> bool:
@@ -146,7 +148,7 @@ class Script:
             case fx.RunTools():
                 self._tools(at, given, cancelled=cancelled)
             case _ if cancelled or given in (i.Proceeded(), i.Replayed()):
-                if not self._busy:
+                if not self._busy and type(given) is not i.Prepared:
                     self._settle()
             case fx.Admit():
                 self._admission(owed, given)

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import treadle
@@ -30,7 +31,7 @@ from .protocol import (
     refuse,
 )
 from .seat import Seat
-from .stores import available, check_store
+from .stores import Shelf, available, shelf_key
 
 TARGETS = ("next-turn", "next-step")
 FIRST = "main"
@@ -50,7 +51,7 @@ class Desk:
         self._gates = Gates(lambda: next(self._numbers))
         self._seats: dict[str, Seat] = {}
         self._sessions: dict[str, Seat] = {}
-        self._host: Host | None = None
+        self._hosts: dict[tuple[str, Path | None], tuple[Shelf, Host]] = {}
         self._verbs: dict[str, Callable[[Json], Json]] = {
             "hello": self._hello,
             "open": self._open,
@@ -105,24 +106,26 @@ class Desk:
         known = self._seats.get(name)
         if known is not None and known.agent.state is not treadle.State.DISPOSED:
             refuse("busy", f"agent {name!r} is open already")
-        session = given(request, "session", str)
-        if given(request, "resume", bool, False):
-            refuse("unsupported", "a memory store holds no sessions of earlier processes")
-        check_store(request)
+        session, resume = given(request, "session", str), given(request, "resume", bool, False)
+        kind, path = shelf_key(request)
         seat = Seat(len(self._seats) + 1, request, self._gates, lambda: next(self._numbers))
-        host = self._host = self._host or self._enter()
+        shelf, host = self._hosts.get((kind, path)) or self._enter(kind, path)
 
         async def create() -> treadle.AgentHandle:
+            if resume:
+                return await host.agents.resume(session, agent_options=seat.options, setup=seat.setup)
             return await host.agents.create(session_id=session, agent_options=seat.options, setup=seat.setup)
 
-        seat.handle = self.stepper.run(create)
+        seat.opened(self.stepper.run(create))
         self._seats[name] = self._sessions[session] = seat
-        return {}
+        return shelf.artifact(session)
 
-    def _enter(self) -> Host:
-        host = self.stepper.enter(Host())
+    def _enter(self, kind: str, path: Path | None) -> tuple[Shelf, Host]:
+        shelf = Shelf(kind, path)
+        host = self.stepper.enter(Host(store=shelf.store))
         host.models.register("rig", GatedModel(self._gates, self._attempt))
-        return host
+        self._hosts[kind, path] = shelf, host
+        return shelf, host
 
     def _attempt(self, session: str) -> tuple[int, Json]:
         seat = self._sessions[session]
@@ -147,11 +150,20 @@ class Desk:
         return {}
 
     def _flush(self, request: Json) -> Json:
-        self._seat(request)
+        session = self._agent(request).id
+        for shelf, _ in self._hosts.values():
+            if session in shelf.writers:
+                self.stepper.run(shelf.writers[session].flush)
         return {}
 
     def _close(self, request: Json) -> Json:
         del request
+        for seat in self._seats.values():
+            seat.agent.session.mirror(None)  # what is recorded while the loop runs for the last time comes too late
+        for shelf, _ in self._hosts.values():
+            for writer in shelf.writers.values():
+                self.stepper.run(writer.close)
+            self.stepper.run(shelf.store.close)
         self.closed = True
         return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from treadle import (
@@ -26,6 +25,7 @@ from treadle import (
     UserMessage,
     UserSource,
 )
+from treadle.errors import SessionNotFound
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -65,7 +65,7 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (SessionFormatUnsupported, "invalid"),
     (DuplicateSession, "invalid"),
     (MisuseError, "invalid"),
-    (FileNotFoundError, "not-found"),
+    (SessionNotFound, "not-found"),
 )
 
 
@@ -144,11 +144,3 @@ def cause_of(request: Json) -> Cause:
             return ByParent()
         case _:
             return ByHook(given(request, "reason", str, ""))
-
-
-def directory_of(store: Json) -> Path:
-    """The directory a store keeps its sessions in."""
-    path = given(store, "path", str)
-    if not path or "\0" in path:
-        refuse("invalid", f"'path' must name a directory, not {path!r}")
-    return Path(path).absolute()

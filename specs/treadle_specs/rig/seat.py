@@ -48,6 +48,7 @@ class Seat:
         self.handle: AgentHandle | None = None
         self.release: Callable[[], None] | None = None
         self.seen = 0
+        self._loaded = 0
         self._gates = gates
         self._count = count
         self._at: dict[int, int] = {}
@@ -64,10 +65,17 @@ class Seat:
         assert self.handle is not None
         return self.handle.agent
 
+    def opened(self, handle: AgentHandle) -> None:
+        """The agent is there. What this process appended to a stored session is told at the first settle."""
+        self.handle = handle
+        recovery = handle.recovery
+        self.seen = self._loaded - (recovery.appended if recovery is not None else 0)
+
     # --- listening ----------------------------------------------------------------------------------------------------
 
     async def setup(self, scope: Scope, agent: Agent) -> None:
         """Register everything before the agent is published."""
+        self._loaded = len(agent.session)
         scope.on(SESSION_EVENT, lambda payload: self._heard_event(payload.event))
         for point in NOTED:
             scope.on(point, lambda payload, point=point: self._heard(point, payload))

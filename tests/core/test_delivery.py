@@ -1,0 +1,634 @@
+"""How messages reach an agent (contract §4)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from tests.stage import Gate, note, settled, stage, talk
+from treadle import (
+    Admitted,
+    AgentBusy,
+    Answer,
+    Call,
+    DuplicateMessage,
+    HookSource,
+    InvalidMessage,
+    MisuseError,
+    Reasoning,
+    Receipt,
+    Rejected,
+    Signal,
+    Text,
+    ToolCall,
+    ToolRun,
+    ToolSource,
+    UserMessage,
+    tool,
+)
+from treadle.models.messages import MAX_BLOCKS
+from treadle.points import (
+    INBOX_DISCARDED,
+    INBOX_INSERTED,
+    PRE_STEP,
+    PROMPT_SUBMIT,
+    REQUEST,
+    TURN_STOPPING,
+    BlockPrompt,
+    Enter,
+    Reject,
+)
+
+
+@pytest.mark.rule("D1")
+async def test_send_and_its_three_presets_differ_in_target_and_wake_only() -> None:
+    async with stage() as s:
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        s.agent.inject(note("i"))
+        assert s.agent.parked == ()
+        s.agent.steer(note("s"))
+        s.agent.followup(note("f"))
+        s.agent.send(note("i2"), "next-step", wakeup=False)
+        s.agent.send(note("f2"), "next-turn", wakeup=False)
+        assert s.pending == (["f", "f2"], ["i", "s", "i2"])
+        s.agent.cancel()
+        release()
+
+
+@pytest.mark.rule("D1")
+async def test_a_target_that_is_none_is_refused() -> None:
+    async with stage() as s:
+        with pytest.raises(MisuseError, match="'next-turn' or 'next-step'"):
+            s.agent.send(note("a"), "soon", wakeup=True)  # type: ignore[arg-type]
+        assert s.full_log == []
+
+
+@pytest.mark.rule("D1", "D7")
+async def test_next_turn_without_wake_stays_until_something_wakes() -> None:
+    async with stage("one", "two") as s:
+        s.agent.send(note("a"), "next-turn", wakeup=False)
+        await settled()
+        assert (s.agent.status, s.pending) == ("idle", (["a"], []))
+        await s.ask("b")
+        assert [asked[-1] for asked in s.requests] == ["user a", "user b"]
+
+
+# --- D2 ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("D2")
+async def test_every_call_from_a_foreign_thread_raises_and_changes_nothing() -> None:
+    async with stage() as s:
+        agent, inbox = s.agent, s.agent.inbox
+        agent.send(note("q"), "next-turn", wakeup=False)
+        before = s.full_log
+        calls = (
+            lambda: agent.followup(note("x")),
+            lambda: agent.steer(note("x")),
+            lambda: agent.inject(note("x")),
+            agent.cancel,
+            agent.reserve_turn_admission,
+            lambda: agent.run_maintenance(trio.sleep_forever),  # type: ignore[arg-type]
+            lambda: agent.update_inbox("q", "remove"),
+            lambda: inbox.append("next-turn", note("x")),
+            lambda: inbox.splice("next-turn", 0, 1),
+            lambda: inbox.remove("q"),
+            lambda: inbox.replace("q", note("x")),
+            inbox.clear,
+            s.handle.dispose,
+        )
+        refused: list[str] = []
+
+        def misuse() -> None:
+            for call in calls:
+                try:
+                    call()
+                except MisuseError as error:
+                    refused.append(str(error))
+
+        await trio.to_thread.run_sync(misuse)
+        assert len(refused) == len(calls)
+        assert all("go through host.from_thread" in text for text in refused)
+        assert (s.full_log, agent.status) == (before, "idle")
+
+
+@pytest.mark.rule("D2")
+async def test_a_release_from_a_foreign_thread_raises_and_holds_on() -> None:
+    async with stage("one") as s:
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        with pytest.raises(MisuseError):
+            await trio.to_thread.run_sync(release)
+        s.agent.followup(note("a"))
+        assert s.agent.status == "idle"
+        release()
+        await s.agent.when_idle()
+        assert s.ends == ["completed"]
+
+
+@pytest.mark.rule("D2")
+@pytest.mark.parametrize("kind", ["worker thread", "plain thread"])
+async def test_the_hosts_thread_entry_delivers_from_any_thread(kind: str) -> None:
+    got: list[Receipt] = []
+    arrived = trio.Event()
+
+    def deliver() -> None:
+        got.append(s.host.from_thread(s.agent.followup, note("a")))
+        s.host.from_thread(arrived.set)
+
+    async with stage("one") as s:
+        if kind == "plain thread":
+            threading.Thread(target=deliver).start()
+            await arrived.wait()
+        else:
+            await trio.to_thread.run_sync(deliver)
+        assert await got[0].outcome() == Admitted(1, 1)
+        await s.agent.when_idle()
+        assert s.requests == [["user a"]]
+
+
+@pytest.mark.rule("D2", "H4")
+async def test_messages_are_taken_from_listeners_hooks_and_tools() -> None:
+    @tool
+    async def sender(run: ToolRun) -> str:
+        run.agent.inject(note("from tool"))
+        return "ok"
+
+    def from_listener(told: Any) -> None:
+        if told.message.id == "a":
+            s.agent.inject(note("from listener"))
+
+    def from_hook(proposal: Any, proceed: Any) -> Any:
+        if proposal.step == 1:
+            s.agent.inject(note("from hook"))
+        return proceed()
+
+    async with stage(Answer(calls=[Call("sender")]), "done", tools=[sender]) as s:
+        s.agent.scope.on(INBOX_INSERTED, from_listener)
+        s.agent.scope.on(PRE_STEP, from_hook)
+        await s.ask("a")
+        assert [line for line in s.log if line.startswith("user")] == [
+            "user a",
+            "user from listener",
+            "user from hook",
+            "user from tool",
+        ]
+
+
+# --- D3 ---------------------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, Any] = {
+    "text that is no message": b"bytes",
+    "a dict": {"id": "a", "content": []},
+    "an empty id": UserMessage("", (Text("x"),)),
+    "an id that is no text": UserMessage(5, (Text("x"),)),  # type: ignore[arg-type]
+    "an endless id": UserMessage("x" * 513, (Text("x"),)),
+    "an id with a lone surrogate": UserMessage("\ud800", (Text("x"),)),
+    "no content": UserMessage("a", ()),
+    "content that is no tuple": UserMessage("a", [Text("x")]),  # type: ignore[arg-type]
+    "too many blocks": UserMessage("a", (Text("x"),) * (MAX_BLOCKS + 1)),
+    "a block that is none": UserMessage("a", ("x",)),  # type: ignore[arg-type]
+    "text that is no text": UserMessage("a", (Text(5),)),  # type: ignore[arg-type]
+    "text with a lone surrogate": UserMessage("a", (Text("\udfff"),)),
+    "a block with wrong fields": UserMessage("a", (Reasoning(5),)),  # type: ignore[arg-type]
+    "a block that JSON cannot hold": UserMessage("a", (ToolCall("c", "n", "", float("nan")),)),
+    "a block that comes back changed": UserMessage("a", (ToolCall("c", "n", "", (1, 2)),)),
+    "a block that cannot be encoded": UserMessage("a", (ToolCall("c", "n", "", object()),)),
+    "no source": UserMessage("a", (Text("x"),), None),  # type: ignore[arg-type]
+    "a source with wrong fields": UserMessage("a", (Text("x"),), ToolSource(5)),  # type: ignore[arg-type]
+    "a source with a lone surrogate": UserMessage("a", (Text("x"),), HookSource("\ud800")),
+    "another role": UserMessage("a", (Text("x"),), role="system"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.rule("D3", "S1")
+@pytest.mark.parametrize("kind", WRONG)
+async def test_what_is_no_acceptable_message_changes_nothing_anywhere(kind: str) -> None:
+    async with stage("one") as s:
+        for call in (s.agent.followup, s.agent.steer, s.agent.inject, lambda one: s.agent.inbox.append("next-turn", one)):
+            with pytest.raises(InvalidMessage):
+                call(WRONG[kind])
+        assert (s.full_log, s.told, s.pending, s.agent.status) == ([], [], ([], []), "idle")
+
+
+@pytest.mark.rule("D3", "S1")
+async def test_blocks_and_sources_of_every_known_kind_are_accepted() -> None:
+    content = (Text("é\u2028\U0001f600"), Reasoning("r", {"k": [1]}), ToolCall("c", "n", "{}"))
+    async with stage("one") as s:
+        s.agent.followup(UserMessage("a", content, ToolSource("c9")))
+        await s.agent.when_idle()
+        kept = s.model.requests[0].messages[0]
+        assert kept == UserMessage("a", content, ToolSource("c9"))
+
+
+@pytest.mark.rule("D3", "I1")
+async def test_a_refused_duplicate_keeps_the_first_receipt() -> None:
+    async with stage("one") as s:
+        receipt = s.agent.send(note("a"), "next-turn", wakeup=False)
+        with pytest.raises(DuplicateMessage):
+            s.agent.send(note("a"), "next-turn", wakeup=False)
+        s.agent.inbox.remove("a")
+        assert await receipt.outcome() == Rejected("discarded")
+
+
+# --- D4, D5 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("D4")
+async def test_a_steer_while_a_cancel_converges_becomes_the_next_turn() -> None:
+    gate = Gate()
+    async with stage(talk("x", gate), "two") as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.steer(note("s"))
+        assert s.pending == (["s"], [])
+        s.agent.inject(note("i"))
+        assert s.pending == (["s"], ["i"])
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user", "completed"]
+        assert s.requests[-1][-2:] == ["user i", "user s"]
+
+
+@pytest.mark.rule("D4", "O7")
+@pytest.mark.parametrize("kind", ["task", "thread"])
+async def test_what_a_cancelled_tool_sends_keeps_its_target_and_restarts_nothing(kind: str) -> None:
+    gate = Gate()
+
+    def send() -> None:
+        s.agent.followup(note("f"))
+        s.agent.steer(note("s"))
+        s.agent.inject(note("i"))
+
+    @tool
+    async def task() -> None:
+        try:
+            await gate.wait()
+        finally:
+            send()
+
+    @tool
+    def thread() -> None:
+        try:
+            s.host.await_from_thread(gate.wait)
+        finally:
+            s.host.from_thread(send)
+
+    async with stage(Answer(calls=[Call(kind)]), "two", tools=[task, thread]) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user"]
+        assert s.pending == (["f"], ["s", "i"])
+        assert [one.text for one in s.agent.parked] == ["s", "f"]
+
+
+@pytest.mark.rule("D4")
+async def test_what_somebody_else_sends_meanwhile_is_replayed_although_the_tool_sent_too() -> None:
+    gate = Gate()
+
+    @tool
+    async def parting() -> None:
+        try:
+            await gate.wait()
+        finally:
+            s.agent.followup(note("own"))
+
+    async with stage(Answer(calls=[Call("parting")]), "two", "three", tools=[parting]) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.followup(note("other"))
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user", "completed", "completed"]
+
+
+@pytest.mark.rule("D4", "H4")
+async def test_a_listener_told_during_convergence_is_nobodys_own_code() -> None:
+    gate = Gate()
+
+    def resend(told: Any) -> None:
+        if told.message.id == "q":
+            s.agent.followup(note("again"))
+
+    async with stage(talk("x", gate), "two") as s:
+        s.agent.scope.on(INBOX_DISCARDED, resend)
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.followup(note("q"))
+        s.agent.cancel()
+        await s.agent.when_idle()
+        assert s.requests[-1][-1] == "user again"
+
+
+@pytest.mark.rule("D5", "C2")
+async def test_a_second_cancel_clears_the_latched_wake() -> None:
+    gate = Gate()
+    async with stage(talk("x", gate), "two") as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.followup(note("b"))
+        s.agent.cancel()
+        s.agent.send(note("c"), "next-turn", wakeup=False)
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user"]
+        assert s.pending == (["c"], [])
+
+
+@pytest.mark.rule("D5")
+async def test_a_second_cancel_that_keeps_the_inbox_keeps_the_latch() -> None:
+    gate = Gate()
+    async with stage(talk("x", gate), "two") as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.followup(note("b"))
+        s.agent.cancel(keep_inbox=True)
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user", "completed"]
+
+
+@pytest.mark.rule("D5")
+@pytest.mark.parametrize("how", ["remove", "clear", "splice"])
+async def test_removing_the_last_message_that_could_use_the_wake_suppresses_the_replay(how: str) -> None:
+    gate = Gate()
+    async with stage(talk("x", gate), "two") as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.inject(note("i"))
+        s.agent.followup(note("b"))
+        if how == "remove":
+            s.agent.inbox.remove("b")
+        elif how == "clear":
+            s.agent.inbox.clear()
+        else:
+            s.agent.inbox.splice("next-turn", 0, 1)
+        s.agent.send(note("c"), "next-turn", wakeup=False)
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user"]
+
+
+# --- D6, D7 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("D6")
+@pytest.mark.parametrize("phase", ["admission", "step", "turn_stopping"])
+async def test_steering_enters_at_the_next_step_of_the_same_turn(phase: str) -> None:
+    steered: list[str] = []
+
+    def steer(payload: Any, *proceed: Any) -> Any:
+        if s.agent.state.value == phase and not steered:
+            steered.append(phase)
+            s.agent.steer(note("s"))
+        return proceed[0]() if proceed else None
+
+    def speak(request: Any) -> str:
+        steer(None)
+        return "one"
+
+    async with stage(speak, "two") as s:
+        s.agent.scope.on(PRE_STEP, steer)
+        s.agent.scope.on(TURN_STOPPING, steer)
+        await s.ask("a")
+        assert s.log[2:] == [
+            "user a",
+            "assistant 'one'",
+            "step/end 1.1",
+            "step/start 1.2",
+            "user s",
+            "assistant 'two'",
+            "step/end 1.2",
+            "turn/end 1 completed",
+        ]
+
+
+@pytest.mark.rule("D6")
+async def test_steering_during_a_batch_skips_no_call_and_follows_all_results() -> None:
+    gate = Gate()
+
+    @tool
+    async def first() -> None:
+        await gate.wait()
+
+    @tool
+    async def second() -> str:
+        return "ran"
+
+    calls = [Call("first"), Call("second"), Call("second")]
+    async with stage(Answer(calls=calls), tools=[first, second]) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.steer(note("s"))
+        gate.open()
+        await s.agent.when_idle()
+        assert s.requests[1][-4:] == ["result call_1", "result call_2", "result call_3", "user s"]
+        assert s.results()["call_3"] == "ran"
+
+
+@pytest.mark.rule("D7")
+async def test_an_injection_while_idle_opens_nothing_and_enters_before_the_next_prompt() -> None:
+    async with stage("one") as s:
+        s.agent.inject(note("i"))
+        await settled()
+        assert s.agent.status == "idle"
+        await s.ask("a")
+        assert s.requests == [["user i", "user a"]]
+
+
+@pytest.mark.rule("D7")
+async def test_an_injection_during_the_final_answer_forces_no_step() -> None:
+    gate = Gate()
+    async with stage(talk(gate, "one"), "two") as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.inject(note("i"))
+        gate.open()
+        await s.agent.when_idle()
+        assert (len(s.requests), s.pending) == (1, ([], ["i"]))
+
+
+@pytest.mark.rule("D7")
+async def test_an_injection_during_a_tool_rides_with_the_owed_step() -> None:
+    gate = Gate()
+
+    @tool
+    async def slow() -> None:
+        await gate.wait()
+
+    async with stage(Answer(calls=[Call("slow")]), tools=[slow]) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.inject(note("i"))
+        gate.open()
+        await s.agent.when_idle()
+        assert s.requests[1][-1] == "user i"
+
+
+# --- D8: receipts and reservations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("D8")
+async def test_a_receipt_tells_turn_and_step_of_the_admission() -> None:
+    gate = Gate()
+    async with stage("zero", talk(gate, "one"), "two") as s:
+        await s.ask("z")
+        first = s.agent.followup(note("a"))
+        assert first.fate is None
+        assert repr(first) == "<Receipt a: pending>"
+        await gate.reached()
+        assert await first.outcome() == Admitted(2, 1)
+        steered = s.agent.steer(note("s"))
+        gate.open()
+        assert await steered.outcome() == Admitted(2, 2)
+        assert await steered.outcome() == Admitted(2, 2)
+        assert steered.fate == Admitted(2, 2)
+        await s.agent.when_idle()
+
+
+@pytest.mark.rule("D8")
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("removed", "discarded"),
+        ("cancelled while pending", "discarded"),
+        ("left out", "left-out"),
+        ("step rejected", "blocked"),
+        ("prompt blocked", "blocked"),
+        ("cancelled in admission", "aborted"),
+        ("cancelled after step/start", "aborted"),
+        ("failed in admission", "failed"),
+        ("disposed while pending", "disposed"),
+    ],
+)
+async def test_a_receipt_tells_why_a_message_did_not_enter(end: str, why: str) -> None:
+    def decide(proposal: Any, proceed: Any) -> Any:
+        if end == "left out":
+            return Enter(())
+        if end == "step rejected":
+            return Reject()
+        if end == "cancelled in admission":
+            s.agent.cancel()
+        if end == "failed in admission":
+            raise RuntimeError
+        return proceed()
+
+    async with stage("one") as s:
+        s.agent.scope.on(PRE_STEP, decide)
+        if end == "prompt blocked":
+            s.agent.scope.on(PROMPT_SUBMIT, lambda prompt, proceed: BlockPrompt("no"))
+        if end == "cancelled after step/start":
+            s.agent.scope.on(REQUEST, lambda proposal, proceed: s.agent.cancel() or proceed())
+        if end in ("removed", "cancelled while pending", "disposed while pending"):
+            receipt = s.agent.send(note("a"), "next-turn", wakeup=False)
+            if end == "removed":
+                s.agent.inbox.remove("a")
+            elif end == "cancelled while pending":
+                s.agent.cancel()
+            else:
+                await s.handle.dispose(keep_inbox=True)
+        else:
+            receipt = s.agent.followup(note("a"))
+        with trio.fail_after(1):
+            assert await receipt.outcome() == Rejected(why)
+        await s.agent.when_idle()
+
+
+@pytest.mark.rule("D8")
+async def test_accepts_next_step_says_whether_a_steer_would_enter_the_current_turn() -> None:
+    gate = Gate()
+    seen: list[bool] = []
+
+    async def job(signal: Signal) -> None:
+        seen.append(s.agent.accepts_next_step)
+
+    async with stage(talk("x", gate)) as s:
+        assert s.agent.accepts_next_step is False
+        await s.agent.run_maintenance(job)
+        assert seen == [False]
+        s.agent.followup(note("a"))
+        assert s.agent.accepts_next_step is True
+        await gate.reached()
+        assert s.agent.accepts_next_step is True
+        s.agent.cancel()
+        assert s.agent.accepts_next_step is False
+        await s.agent.when_idle()
+        assert s.agent.accepts_next_step is False
+
+
+@pytest.mark.rule("D8", "O0")
+async def test_a_reservation_holds_the_next_claim_back_and_its_release_replays_the_wake() -> None:
+    async with stage("one") as s:
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        s.agent.followup(note("a"))
+        s.agent.steer(note("s"))
+        await settled()
+        assert (s.agent.status, s.agent.accepts_next_step, s.pending) == ("idle", False, (["a"], ["s"]))
+        with pytest.raises(AgentBusy):
+            s.agent.run_maintenance(trio.sleep_forever)  # type: ignore[arg-type]
+        assert s.agent.reserve_turn_admission() is None
+        release()
+        release()
+        await s.agent.when_idle()
+        assert s.requests == [["user s", "user a"]]
+
+
+@pytest.mark.rule("D8")
+async def test_a_release_without_a_wake_starts_nothing() -> None:
+    async with stage("one") as s:
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        s.agent.inject(note("i"))
+        s.agent.send(note("t"), "next-turn", wakeup=False)
+        release()
+        await settled()
+        assert (s.agent.status, s.pending) == ("idle", (["t"], ["i"]))
+
+
+@pytest.mark.rule("D8")
+async def test_cancel_under_a_reservation_clears_inbox_and_latch_but_not_the_reservation() -> None:
+    async with stage("one") as s:
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        s.agent.followup(note("a"))
+        s.agent.cancel()
+        s.agent.send(note("b"), "next-turn", wakeup=False)
+        assert s.agent.reserve_turn_admission() is None
+        release()
+        await settled()
+        assert (s.ends, s.pending) == ([], (["b"], []))
+
+
+@pytest.mark.rule("D8")
+async def test_a_reservation_exists_in_idle_only() -> None:
+    gate = Gate()
+    async with stage(talk("x", gate)) as s:
+        s.agent.followup(note("a"))
+        assert s.agent.reserve_turn_admission() is None
+        await gate.reached()
+        s.agent.cancel()
+        assert s.agent.reserve_turn_admission() is None
+        await s.agent.when_idle()
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        await s.handle.dispose(keep_inbox=True)
+        assert s.agent.reserve_turn_admission() is None
+        release()
+
+
+@pytest.mark.rule("D8", "L6")
+async def test_a_receipt_settled_before_anyone_waits_is_there_at_once() -> None:
+    async with stage("one") as s:
+        receipt = s.agent.followup(note("a"))
+        await s.agent.when_idle()
+        assert receipt.fate == await receipt.outcome() == Admitted(1, 1)
+        assert msgspec.structs.astuple(receipt.fate) == (1, 1)
+        assert receipt.message_id == "a"

@@ -1,0 +1,116 @@
+"""Other processes for the tests: one holds a session, one forks agents that are killed at a random moment.
+
+child.py hold KIND DIRECTORY SESSION     open the session for writing, say so, wait for a line on stdin
+child.py fork                            for each line of JSON on stdin, fork an agent, answer how it ended
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolRun, encode_event, tool
+from treadle.session.log import Session
+from treadle_adapters.stores import open_store
+from treadle_specs.scripts import OPTIONS
+from treadle_specs.store_kit import extend
+
+# --- holding a session ------------------------------------------------------------------------------------------------
+
+
+async def hold(kind: str, directory: str, session_id: str) -> None:
+    async with open_store(kind, directory) as store:
+        opened = await store.open_write(session_id)
+        session = Session(opened.stored.header, opened.stored.events)
+        print("ready", flush=True)
+        while line := await trio.to_thread.run_sync(sys.stdin.readline):
+            if line.strip() == "append":
+                try:
+                    await opened.writer.append(extend(session))
+                    print("appended", flush=True)
+                except Exception as error:
+                    print(type(error).__name__, flush=True)
+            else:
+                await opened.writer.close()
+                print("closed", flush=True)
+
+
+# --- agents that are killed -------------------------------------------------------------------------------------------
+
+
+def counting(path: Path) -> Any:
+    """A tool that leaves a line in a file for each call that ran."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    @tool
+    def count(run: ToolRun) -> str:
+        """Count."""
+        os.write(descriptor, run.call.call_id.encode() + b"\n")
+        return "counted"
+
+    return count
+
+
+def answer(request: Any) -> Answer:
+    """Two turns of three ask for tools."""
+    number = len(request.messages)
+    if number % 3:
+        return Answer(
+            f"answer {number} \u6c49", calls=[Call("count", {}, f"{request.attempt_id}-{n}") for n in range(2)]
+        )
+    return Answer(f"answer {number} of some words")
+
+
+async def work(task: dict[str, Any]) -> None:
+    directory = Path(task["directory"])
+    acknowledged = os.open(directory / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    async with open_store(task["kind"], directory) as store, Host(store=store) as host:
+        host.models.register("scripted", ScriptedModel(default=answer))
+        host.tools.register(counting(directory / "counted"))
+        names = [one.header.id for one in (await store.list()).sessions]
+        make = host.agents.resume if task["session"] in names else host.agents.create
+        handle = await make(session_id=task["session"], agent_options=OPTIONS)
+        while True:
+            acknowledge(handle.agent, acknowledged)
+            handle.agent.followup("go on")
+            handle.agent.inject("by the way")
+            await handle.agent.when_idle()
+
+
+def acknowledge(agent: Agent, descriptor: int) -> None:
+    """Everything up to here was said to be durable: keep how much that is, and a sum of it."""
+    events = agent.session.events
+    total = 0
+    for entry in events:
+        total = zlib.crc32(encode_event(entry), total)
+    os.write(descriptor, f"{len(events)} {total}\n".encode())
+
+
+def fork_agents() -> None:
+    for line in sys.stdin:
+        task = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            killer = threading.Timer(task["delay"], os.kill, (os.getpid(), signal.SIGKILL))
+            killer.start()
+            try:
+                trio.run(work, task)
+            except BaseException as error:
+                sys.stderr.write(f"{error!r}\n")
+            os._exit(3)
+        _, status = os.waitpid(pid, 0)
+        print(status, flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "hold":
+        trio.run(hold, *sys.argv[2:5])
+    else:
+        fork_agents()
