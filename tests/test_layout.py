@@ -14,7 +14,7 @@ FOLDERS = {
     "specs": "treadle_specs",
     "diagrams": "treadle_diagrams",
 }
-KERNEL = ("kernel", "lifecycle", "inputs", "effects", "verbs", "inbox", "schedule")
+KERNEL = ("kernel", "lifecycle", "inputs", "effects", "verbs", "inbox", "schedule", "calls", "outcomes")
 IMPURE = {"trio", "time", "datetime", "uuid", "uuid_utils", "random", "secrets", "threading"}
 
 

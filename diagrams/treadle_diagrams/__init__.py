@@ -2,8 +2,9 @@
 
 from .graph import Transition
 from .log_walk import passages_of, walk_of
-from .svg import duration, svg
+from .svg import svg
 from .text import dot, mermaid, table_markdown
+from .units import duration
 from .walk import Passage, Visit, Walk, coverage_text, merge_walks, read_coverage, walk_of_coverage, walk_through
 
 __all__ = [

@@ -42,6 +42,7 @@ class Letter:
         claimed: when a turn took it.
         turn: the turn that took it.
         settled: when its fate was decided.
+        changes: when it was edited, or moved to the other list.
         fate: ``pending``, ``claimed``, ``entered``, ``discarded``, ``left out`` by a hook, or how the turn ended
             that took it and did not let it in.
     """
@@ -55,6 +56,7 @@ class Letter:
     claimed: Mark | None = None
     turn: int | None = None
     settled: Mark | None = None
+    changes: list[Mark] = field(factory=list[Mark])
     fate: str = "pending"
 
 
@@ -133,7 +135,7 @@ class Mail:
     def _insert(self, message: UserMessage, target: str, at: Mark) -> Letter:
         known = self._known.get(message.id)
         if known is not None and known.fate in ("pending", "claimed"):
-            return self._move(known, message, target)
+            return self._move(known, message, target, at)
         letter = Letter(
             message.id, blocks_text(message.content), source_text(message.source), self._way(message, target), target, at
         )
@@ -141,8 +143,9 @@ class Mail:
         self.letters.append(letter)
         return letter
 
-    def _move(self, letter: Letter, message: UserMessage, target: str) -> Letter:
+    def _move(self, letter: Letter, message: UserMessage, target: str, at: Mark) -> Letter:
         """It was edited, or taken out in order to be steered (I9)."""
+        letter.changes.append(at)
         if letter in self._claimed:
             self._claimed.remove(letter)
         letter.text = blocks_text(message.content)

@@ -7,7 +7,8 @@ claims, and how each turn ended. What is concluded from it:
   (steering and injection look alike in the log; what tools and hooks hand over is not counted).
 - A turn that starts right behind an insertion was woken by it; one that starts without is a ``REPLAY`` (a latched
   wake), or ``CLOSE_TO_NEXT`` when the turn before ended by itself just then.
-- A cancel is placed where its first trace is: an interrupted answer, a call that was not run, else the turn's end.
+- A cancel is placed where its first trace is: an inbox that was cleared right before an interrupted answer, a call
+  that was not run, or the turn's end; else these themselves.
   Whether it came inside a complete step or after it is told by the times of ``step/end`` and ``turn/end``.
 - A failure behind a complete step happened in the next admission when results were owed to the model, in
   ``turn_stopping`` when none were.
@@ -55,6 +56,14 @@ def walk_of(events: Iterable[ev.Event]) -> Walk:
 def passages_of(events: Iterable[ev.Event]) -> tuple[Passage, ...]:
     """The transitions of a session log in order, with the times and seqs of the events that tell them."""
     return tuple(_read(events, inherited=False).passages)
+
+
+class Clearing(NamedTuple):
+    """Events in a row that cleared the inbox: the first and the last, and the time of the first."""
+
+    first: int
+    last: int
+    time: int
 
 
 class Reached(NamedTuple):
@@ -114,15 +123,17 @@ class _Reader:
         """Whether the event before took a message out to steer it."""
         self.waiting = 0
         """How many next-step entries are pending."""
+        self.cleared: Clearing | None = None
+        """The clearing of the inbox that the last events were."""
         self._fresh_step()
 
     def _fresh_step(self) -> None:
         self.answered = self.cut = self.called = self.concluded = False
 
-    def _pass(self, trigger: lc.Trigger, time: int) -> None:
+    def _pass(self, trigger: lc.Trigger, time: int, seq: int | None = None) -> None:
         """Walk the row of ``trigger``; a log that no lifecycle wrote gives none."""
         if lc.LIFECYCLE.allows(self.state, trigger):
-            self.passages.append(Passage(self.state, trigger, time, self.seq))
+            self.passages.append(Passage(self.state, trigger, time, self.seq if seq is None else seq))
             lc.LIFECYCLE.fire(self, trigger)
 
     def _jump(self, state: lc.State) -> None:
@@ -197,7 +208,12 @@ class _Reader:
     def _cancelled(self, reason: ev.EndReason | None, time: int) -> None:
         """The turn was aborted, at the latest now."""
         if isinstance(reason, ev.Aborted) and self.state in _BUSY:
-            self._pass(lc.DISPOSE if isinstance(reason.reason, ev.ByDisposal) else lc.CANCEL, time)
+            trigger = lc.DISPOSE if isinstance(reason.reason, ev.ByDisposal) else lc.CANCEL
+            cleared = self.cleared
+            if cleared is not None and cleared.last == self.seq - 1:
+                self._pass(trigger, cleared.time, cleared.first)
+            else:
+                self._pass(trigger, time)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -243,6 +259,10 @@ class _Reader:
         steered, self.arrived, self.moving = self.moving, False, False
         if data.target == "next-step":
             self.waiting += len(data.inserted) - data.removed_count
+        if data.outcome is not None and data.start == 0 and not data.inserted:
+            follows = self.cleared is not None and self.cleared.last == self.seq - 1
+            begun = self.cleared if follows and self.cleared else Clearing(self.seq, self.seq, time)
+            self.cleared = begun._replace(last=self.seq)
         if _is_claim(data):
             if not self.claiming:
                 self._pass(lc.OBJECT if self.state is lc.TURN_STOPPING else lc.EMPTY, time)

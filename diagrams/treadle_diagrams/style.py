@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from treadle.errors import MisuseError
 
@@ -86,6 +87,8 @@ _SHAPES = f"""\
 .treadle .arrow.missed .track{{stroke-dasharray:5 4}}
 .treadle .main text,.treadle .label.walked text,.treadle .label.missed text{{font-weight:600}}
 .treadle .label.walked .suffix{{font-weight:400}}
+.treadle .state.now rect{{stroke-width:4}}
+.treadle .arrow.now .track{{stroke-width:4}}
 """
 
 
@@ -121,11 +124,24 @@ def _colours(palette: Palette) -> str:
         "missed": palette.missed,
     }
     rules += [f".treadle .label.{kind} text{{fill:{colour}}}" for kind, colour in texts.items()]
+    for kind in ("rest", "run", "maintain", "cancel", "end", "foreign"):
+        fill, stroke = getattr(palette, kind)
+        rules.append(f".treadle .state.{kind}.now rect{{fill:{stroke};stroke:{stroke}}}")
+        rules.append(f".treadle .state.{kind}.now text{{fill:{palette.paper}}}")
     return "\n".join(rules) + "\n"
 
 
 def stylesheet(theme: Theme = "auto") -> str:
-    """The style of a drawing; ``auto`` follows the reader's ``prefers-color-scheme``.
+    """The style of a drawing of the lifecycle; ``auto`` follows the reader's ``prefers-color-scheme``.
+
+    Raises:
+        MisuseError: there is no such theme.
+    """
+    return themed(_SHAPES, _colours, theme)
+
+
+def themed(shapes: str, colours: Callable[[Palette], str], theme: Theme) -> str:
+    """Rules for shapes, then those for colours, in the palette or palettes of a theme.
 
     Raises:
         MisuseError: there is no such theme.
@@ -133,5 +149,17 @@ def stylesheet(theme: Theme = "auto") -> str:
     if theme not in get_args(Theme):
         raise MisuseError(f"a theme is 'auto', 'light' or 'dark', not {theme!r}")
     if theme != "auto":
-        return _SHAPES + _colours(DARK if theme == "dark" else LIGHT)
-    return _SHAPES + _colours(LIGHT) + "@media (prefers-color-scheme:dark){\n" + _colours(DARK) + "}\n"
+        return shapes + colours(DARK if theme == "dark" else LIGHT)
+    return shapes + colours(LIGHT) + "@media (prefers-color-scheme:dark){\n" + colours(DARK) + "}\n"
+
+
+def page_stylesheet() -> str:
+    """The style of a drawing of the lifecycle on a page that has a ``color-scheme`` of its own."""
+    both = [_either(getattr(LIGHT, one.name), getattr(DARK, one.name)) for one in fields(Palette)]
+    return _SHAPES + _colours(Palette(*both))
+
+
+def _either(light: Any, dark: Any) -> Any:
+    if isinstance(light, str):
+        return f"light-dark({light},{dark})"
+    return tuple([_either(one, other) for one, other in zip(light, dark, strict=True)])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Literal, get_args
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
 
 from treadle.errors import MisuseError
 from treadle.lifecycle import TABLE
 
-from .graph import Graph, Move, Transition, graph_of
+from .graph import Graph, Move, Transition, graph_of, shown
 from .layout import HAPPY, INITIAL_DOT, PLACES, Place, Point
 from .routing import Label, Line, Plan, Rect, plan_of
 from .style import Theme, stylesheet
+from .units import duration
 from .walk import Walk, check_walk
 
 Unwalked = Literal["faded", "missed"]
@@ -31,6 +33,7 @@ class _Overlay:
 
     walk: Walk | None
     unwalked: Unwalked
+    current: str | None = None
 
     def mark(self, moves: Iterable[Move]) -> str:
         """The class that a walk gives to moves, empty without a walk."""
@@ -51,6 +54,7 @@ def svg(
     *,
     walked: Walk | None = None,
     unwalked: Unwalked = "faded",
+    current: Enum | None = None,
     theme: Theme = "auto",
 ) -> str:
     """Draw a lifecycle table as SVG.
@@ -60,22 +64,34 @@ def svg(
             place by themselves.
         walked: marks the walked rows with their counts and times.
         unwalked: how rows stand back that were not walked: ``faded`` for a session, ``missed`` for coverage.
+        current: a state to mark: the one that an agent is in.
         theme: ``auto`` follows the reader's colour scheme.
 
     Raises:
         MisuseError: the walk has rows that the table has not, or there is no such ``unwalked`` or ``theme``.
+    """
+    return drawing(rows, walked, unwalked, current, stylesheet(theme))
+
+
+def drawing(
+    rows: Iterable[Transition], walked: Walk | None, unwalked: Unwalked, current: Enum | None, style: str
+) -> str:
+    """What ``svg`` draws, under rules of the caller's own; a page that has them gives none.
+
+    Raises:
+        MisuseError: as ``svg`` does.
     """
     if unwalked not in get_args(Unwalked):
         raise MisuseError(f"unwalked is 'faded' or 'missed', not {unwalked!r}")
     graph = graph_of(rows)
     if walked is not None:
         check_walk(walked, graph)
-    overlay = _Overlay(walked, unwalked)
+    overlay = _Overlay(walked, unwalked, shown(current) if current is not None else None)
     plan = plan_of(graph, {move.key: overlay.suffix(move) for move in graph.moves})
     lines = sorted(plan.lines, key=lambda line: _depth(line, overlay))
     parts = [
         f"<desc>{escape(_description(graph))}</desc>",
-        f"<style>\n{stylesheet(theme)}</style>",
+        f"<style>\n{style}</style>" if style else "",
         *[_arrow(line, overlay) for line in lines],
         _initial(graph),
         *[_state(state, place, graph, overlay) for state, place in plan.places.items()],
@@ -83,19 +99,6 @@ def svg(
     ]
     caption = "" if walked is None else _caption(graph, walked)
     return _sheet(plan, parts, caption)
-
-
-def duration(milliseconds: float) -> str:
-    """A time as a few characters: ``0ms``, ``85ms``, ``1.2s``, ``34s``, ``5m``, ``2h``, ``3d``."""
-    seconds = milliseconds / 1000
-    if round(milliseconds) < 1000:
-        return f"{milliseconds:.0f}ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    for unit, size, limit in (("s", 1, 60), ("m", 60, 60), ("h", 3600, 24)):
-        if round(seconds / size) < limit:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds / 86400:.0f}d"
 
 
 # --- the sheet --------------------------------------------------------------------------------------------------------
@@ -151,8 +154,10 @@ def _arrow(line: Line, overlay: _Overlay) -> str:
     kind = overlay.mark(line.arrow.moves) or _kind(line)
     track, head = _track(line)
     title = "\n".join(_told(move, overlay) for move in line.arrow.moves)
+    keys = " ".join(".".join(move.key) for move in line.arrow.moves)
     return (
-        f'<g class="arrow {kind}"><title>{escape(title)}</title><path class="grip" d="{track}"/>'
+        f'<g class="arrow {kind}" data-moves={quoteattr(keys)}><title>{escape(title)}</title>'
+        f'<path class="grip" d="{track}"/>'
         f'<path class="track" d="{track}"/><path class="head" d="{head}"/></g>'
     )
 
@@ -223,12 +228,14 @@ def _state(state: str, place: Place, graph: Graph, overlay: _Overlay) -> str:
     touching = [move for move in graph.moves if state in (move.source, move.dest)]
     faded = overlay.walk is not None and not any(overlay.walk.count(move.key) for move in touching)
     final = all(move.source != state for move in graph.moves)
+    marks = " now" if state == overlay.current else " faded" if faded else ""
     box = Rect(place.x - place.width / 2, place.y - place.height / 2, place.width, place.height)
     spent = _spent(state, graph, overlay)
     lift = 7 if spent else 0
     return "".join(
         (
-            f'<g class="state {place.kind}{" faded" if faded else ""}"><title>{escape(state)}{escape(spent)}</title>',
+            f'<g class="state {place.kind}{marks}" data-state={quoteattr(state)}>'
+            f"<title>{escape(state)}{escape(spent)}</title>",
             _box(box, 0, 8),
             _box(box, 4, 5) if final else "",
             f'<text x="{_number(place.x)}" y="{_number(place.y + 5 - lift)}">{escape(state)}</text>',
@@ -265,7 +272,7 @@ def _label(label: Label, move: Move, line: Line, overlay: _Overlay) -> str:
     place = 'dx="6.6"' if label.below is None else f'x="{_number(label.below[0])}" y="{_number(label.below[1])}"'
     suffix = f'<tspan class="suffix" {place}>{escape(label.suffix)}</tspan>' if label.suffix else ""
     return (
-        f'<g class="label {kind}"><title>{escape(_told(move, overlay))}</title>'
+        f'<g class="label {kind}" data-move={quoteattr(".".join(move.key))}><title>{escape(_told(move, overlay))}</title>'
         f'<rect class="halo" x="{_number(rect.left)}" y="{_number(rect.top)}" width="{_number(rect.right - rect.left)}"'
         f' height="{_number(rect.bottom - rect.top)}" rx="3"/>'
         f'<text x="{_number(label.x)}" y="{_number(label.y)}">{escape(label.text)}{suffix}</text></g>'

@@ -13,6 +13,7 @@ from .effects import Admitted, Rejected
 from .errors import (
     AgentBusy,
     AgentDisposed,
+    BridgeClosed,
     ConfigError,
     DelegationLimit,
     DuplicateMessage,
@@ -34,6 +35,7 @@ from .errors import (
     SessionLocked,
     SessionNotFound,
     StoreFailure,
+    StreamOverrun,
     ToolError,
     TreadleError,
 )
@@ -154,6 +156,7 @@ __all__ = [
     "BlockEnd",
     "BlockStart",
     "Blocked",
+    "BridgeClosed",
     "ByDisposal",
     "ByHook",
     "ByParent",
@@ -255,6 +258,7 @@ __all__ = [
     "State",
     "StoreFailure",
     "StoredSession",
+    "StreamOverrun",
     "SystemMessage",
     "Text",
     "TextDelta",

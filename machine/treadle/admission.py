@@ -28,6 +28,8 @@ from .signal import Signal
 if TYPE_CHECKING:
     from .driver import Driver
 
+_ALLOW = Allow()
+
 
 async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
     """Let the prompt in, assemble the system prompt, and ask pre-step (T1).
@@ -69,7 +71,7 @@ async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tupl
     """Run prompt-submit for the claimed next-turn entry (H7, H10)."""
 
     async def default() -> Allow:
-        return Allow()
+        return _ALLOW
 
     signal = driver.admission_signal = Signal()
     payload = PromptSubmission(driver.agent, prompt, operation.turn, signal)

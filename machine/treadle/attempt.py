@@ -328,7 +328,7 @@ class Attempt:
         driver = self.driver
         tag = "assistant/message" if isinstance(fact, AssistantMessageAdded) else "assistant/attempt"
         frame = FrameEnd(self.id, self.state.revision, self.recorder.chunks, (tag, len(driver.session)))
-        driver.after_commit(lambda: driver.frame(frame))
+        driver.after_commit(lambda: driver.tell_frame(frame))
 
 
 async def close_stream(stream: AsyncIterator[Chunk]) -> None:

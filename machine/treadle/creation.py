@@ -78,6 +78,9 @@ class AgentFactory(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Stop creations under way and dispose every agent it made, keeping what is pending; wait for the ends."""
+    def close(self) -> Awaitable[None]:
+        """Stop creations under way and dispose every agent it made, keeping what is pending.
+
+        Begun in the call, as far as the factory can; what it returns is awaited for the ends.
+        """
         ...

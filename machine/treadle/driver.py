@@ -130,7 +130,7 @@ class Driver:
             if self._due:
                 self._drain()
             elif self.kernel.owed is None:
-                self._wake_waiters()
+                self.wake_waiters()
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
         scope, due, commit = self.agent.scope, self._due, self.session.commit
@@ -158,7 +158,11 @@ class Driver:
             else:
                 self._control(effect, due)
         if self._after is not None:
-            due.append(self._after)
+            self._tell_after()
+
+    def _tell_after(self) -> None:
+        if self._after is not None:
+            self._due.append(self._after)
             self._after = None
 
     def _control(self, effect: fx.Effect, due: list[Any]) -> None:
@@ -169,6 +173,7 @@ class Driver:
                     receipt._settle(effect.fate)  # pyright: ignore[reportPrivateUsage]
                     self._settled.append(receipt)
             case fx.Proceed():
+                self._tell_after()
                 due.append(_PROCEED)
             case fx.Reread():
                 due.append(_REPLAY)
@@ -217,33 +222,34 @@ class Driver:
     def _drain(self) -> None:
         due = self._due
         if not due:
-            self._wake_waiters()
+            self.wake_waiters()
             return
         self._draining = True
         leaving: BaseException | None = None
-        told = 0
+        agent, told = self.agent, 0
         try:
             while told < len(due):
                 item = due[told]
                 told += 1
                 try:
-                    self._publish(item)
+                    if type(item) is Event:
+                        listeners = agent.scope.listeners(SESSION_EVENT)
+                        if listeners:
+                            emit(listeners, SessionEventAdded(agent, self.session, item), self.report_listener)
+                    else:
+                        self._publish(item)
                 except LEAVING as error:
                     leaving = leaving or error
         finally:
             del due[:told]
             self._draining = False
-        self._wake_waiters()
+        self.wake_waiters()
         if leaving is not None:
             raise leaving
 
     def _publish(self, item: Any) -> None:
         kind = cast("type[object]", type(item))
-        if kind is Event:
-            listeners = self.agent.scope.listeners(SESSION_EVENT)
-            if listeners:
-                emit(listeners, SessionEventAdded(self.agent, self.session, item), self.report_listener)
-        elif kind is Publish:
+        if kind is Publish:
             announce(self, item.notice)
         elif kind is i.Proceeded or kind is i.Replayed:
             self._perform(self.kernel.receive(item))
@@ -264,19 +270,22 @@ class Driver:
 
     def frame(self, frame: StreamFrame) -> None:
         """Tell about a frame of the live attempt (Q9)."""
-        listeners = self.agent.scope.listeners(ASSISTANT_STREAM)
-        if not listeners:
+        if not self.agent.scope.listeners(ASSISTANT_STREAM):
             return
         if self._draining or self._due:
-            self.publish_later(lambda: emit(listeners, AssistantStream(self.agent, frame), self.report_listener))
+            self.publish_later(lambda: self.tell_frame(frame))
             return
         self._draining = True
         try:
-            emit(listeners, AssistantStream(self.agent, frame), self.report_listener)
+            self.tell_frame(frame)
         finally:
             self._draining = False
             if self._due:
                 self._drain()
+
+    def tell_frame(self, frame: StreamFrame) -> None:
+        """Tell about a frame whose turn it is."""
+        emit(self.agent.scope.listeners(ASSISTANT_STREAM), AssistantStream(self.agent, frame), self.report_listener)
 
     def report_listener(self, listener: Listener, error: BaseException) -> None:
         """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
@@ -344,7 +353,7 @@ class Driver:
             self._driving = False
             self.task = None
             self._initiator = None
-        self._wake_waiters()
+        self.wake_waiters()
         if leaving is not None:
             self.host.leave(leaving)
 
@@ -404,11 +413,10 @@ class Driver:
         return self.kernel.last_reason if self._ended != ended else None
 
     async def _until_quiet(self) -> None:
-        while not self.quiet:
+        while not self.quiet or self.host.flushing(self):
             if self._waiting is None:
                 self._waiting = trio.lowlevel.ParkingLot()
             await self._waiting.park()
-        await self.host.turn_flushed(self)
 
     @property
     def driving(self) -> bool:
@@ -430,8 +438,9 @@ class Driver:
         """When a convergence under way is worth a warning, on trio's clock."""
         return (self.since or 0.0) + self.agent.options.convergence_warning
 
-    def _wake_waiters(self) -> None:
-        if self.kernel.owed is None and self._waiting and self.quiet:
+    def wake_waiters(self) -> None:
+        """Wake whoever waits for the agent to be quiet, if it is."""
+        if self.kernel.owed is None and self._waiting and self.quiet and not self.host.flushing(self):
             self._waiting.unpark_all()
 
 

@@ -97,6 +97,18 @@ class SessionNotFound(TreadleError):
     code = "SESSION_NOT_FOUND"
 
 
+class BridgeClosed(TreadleError):
+    """The bridge to the host's thread is not open, or was closed while an answer was waited for."""
+
+    code = "BRIDGE_CLOSED"
+
+
+class StreamOverrun(TreadleError):
+    """A reader of live frames was so slow that frames were lost; the log has the whole answer."""
+
+    code = "STREAM_OVERRUN"
+
+
 class ConfigError(TreadleError):
     """A configuration, profile or preset file is wrong; the text names file, place and what to do (O8)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,7 +15,7 @@ from .durability import let_go, persist, remove, reopen, store_new
 from .errors import AgentDisposed, DelegationLimit, NoFactory, NoStore, SessionLocked
 from .inbox import Inbox
 from .kernel import Kernel
-from .life import AgentHandle, Life
+from .life import AgentHandle, Disposal, Life
 from .options import DEFAULT_OPTIONS, AgentOptions
 from .points import StartSource
 from .request import restore_requests
@@ -74,15 +74,17 @@ class LoopFactory:
         override = given.config if given is not None else None
         return await self._publish(Session(header, events), options, given or DEFAULT_OPTIONS, "resume", override)
 
-    async def close(self) -> None:
+    def close(self) -> Awaitable[None]:
         """See ``AgentFactory.close``."""
         self._closed = True
-        while self._lives:
-            for disposal in [life.dispose(keep_inbox=True) for life in reversed(list(self._lives))]:
-                try:
-                    await disposal
-                except BaseExceptionGroup as errors:
-                    self._host.report(errors)
+        return self._ended([life.dispose(keep_inbox=True) for life in reversed(list(self._lives))])
+
+    async def _ended(self, disposals: list[Disposal]) -> None:
+        for disposal in disposals:
+            try:
+                await disposal
+            except BaseExceptionGroup as errors:
+                self._host.report(errors)
 
     # --- one transaction (O1) -----------------------------------------------------------------------------------------
 

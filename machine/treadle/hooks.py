@@ -151,21 +151,24 @@ async def waterfall(
         HookError: a listener returned something that the point does not take.
     """
 
-    while index < len(listeners):
+    count = len(listeners)
+    while index < count:
         listener = listeners[index]
         index += 1
-        if not listener.alive:
-            continue
-        # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
-        proceed = partial(waterfall, point, listeners, payload, base, index) if index < len(listeners) else base
-        result = listener.function(payload, proceed)
-        if type(result) is CoroutineType or inspect.isawaitable(result):
-            result = await result
-        if point.result is not object and not isinstance(result, point.result):
-            name = getattr(listener.function, "__qualname__", repr(listener.function))
-            raise HookError(f"{name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}")
-        return result
-    return await base()
+        if listener.alive:
+            break
+    else:
+        return await base()
+    # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
+    proceed = partial(waterfall, point, listeners, payload, base, index) if index < count else base
+    result = listener.function(payload, proceed)
+    if type(result) is CoroutineType or inspect.isawaitable(result):
+        result = await result
+    wanted = point.result
+    if wanted is not object and not isinstance(result, wanted):
+        name = getattr(listener.function, "__qualname__", repr(listener.function))
+        raise HookError(f"{name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}")
+    return result
 
 
 def _expected(point: Waterfall[Any, Any]) -> str:

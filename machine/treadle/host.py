@@ -306,9 +306,14 @@ class Host:
                 del under_way[done]
                 if not under_way:
                     del self._flushing[driver]
+                    driver.wake_waiters()
 
         self.spawn(flush, "treadle.host.Host.turn_ended")
         return done
+
+    def flushing(self, driver: Driver) -> bool:
+        """Whether a flush of that agent is under way."""
+        return driver in self._flushing
 
     async def turn_flushed(self, driver: Driver) -> None:
         """Wait until no flush of that agent is under way."""

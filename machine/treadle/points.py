@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import msgspec
 from attrs import field, frozen
 
 from .effects import Status
@@ -111,8 +112,7 @@ class BlockResult:
 # --- stream frames ----------------------------------------------------------------------------------------------------
 
 
-@frozen
-class FrameStart:
+class FrameStart(msgspec.Struct, frozen=True, gc=False):
     """An attempt begins (Q9). ``revision`` grows by one per attempt of one attached agent."""
 
     attempt_id: str
@@ -121,8 +121,7 @@ class FrameStart:
     step: int
 
 
-@frozen
-class FrameChunk:
+class FrameChunk(msgspec.Struct, frozen=True, gc=False):
     """One chunk arrived; ``index`` is dense from 0, ``time`` in ms is the one the log keeps (Q9)."""
 
     attempt_id: str
@@ -132,8 +131,7 @@ class FrameChunk:
     chunk: Chunk
 
 
-@frozen
-class FrameEnd:
+class FrameEnd(msgspec.Struct, frozen=True, gc=False):
     """The attempt is over (Q9).
 
     ``committed`` is the event that holds its stream, with its seq; ``None`` when the attempt was abandoned.

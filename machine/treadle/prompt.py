@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 def assemble_at_once(driver: Driver) -> bool:
     """Assemble the prompt if nobody has to be asked for it; returns whether that was so."""
     scope = driver.agent.scope
+    if scope.listeners(SYSTEM_PROMPT_ASSEMBLE):
+        return False
     parts = prompt_parts(scope)
-    if parts.text is None or scope.listeners(SYSTEM_PROMPT_ASSEMBLE):
+    if parts.text is None:
         return False
     driver.request_state.assembled(parts.text, toolset(scope).schemas)
     return True

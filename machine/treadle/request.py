@@ -59,6 +59,7 @@ class RequestState:
     revision: int = 0
     snapshots: Snapshots = field(factory=Snapshots)
     call: PreparedCall | None = None
+    told: PreparedCall | None = None
     _prepared: tuple[CallConfig, CallConfig | None, int, PreparedCall] | None = None
 
     def assembled(self, system: str, tools: tuple[ToolSchema, ...]) -> None:
@@ -154,7 +155,7 @@ def _base_config(driver: Driver) -> CallConfig:
 def _prepared(driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> i.Prepared:
     """What has to be recorded before the attempt (Q2, Q3)."""
     header = _header(driver, state, call.config)
-    context = _context(state, call)
+    context = _context(state, call) if call is not state.told else None
     system: tuple[i.SystemChange, ...] = ()
     if operation.attempt == 1:
         system = _system_changes(driver.session.surface.system, state.system, call.info.system_prompt_mode)
@@ -162,6 +163,7 @@ def _prepared(driver: Driver, state: RequestState, call: PreparedCall, operation
         state.header = header
     if context is not None:
         state.context = context
+    state.told = call
     state.fresh, state.override = False, None
     return i.Prepared(system, header, context)
 
@@ -205,19 +207,18 @@ def _system_changes(nodes: list[Node], text: str, mode: str) -> tuple[i.SystemCh
     Where the route allows it a change is appended; elsewhere it replaces the head and empties later ones. An empty
     prompt clears them all.
     """
-    present = nodes[-1].message if nodes else None
+    live = [node for node in nodes if node.message is not None]
+    present = live[-1].message if live else None
     now = present.text if isinstance(present, SystemMessage) else ""
-    if now == text and (mode == "append" or len(nodes) <= 1):
+    if now == text and (mode == "append" or live in ([], nodes[:1])):
         return ()
-    content = (Text(text),) if text else ()
-    fresh = i.SystemChange(SystemMessageAdded(SystemMessage(content)))
+    fresh = SystemMessageAdded(SystemMessage((Text(text),) if text else ()))
     if text and (mode == "append" or not nodes):
-        return (fresh,)
-    empty = SystemMessageAdded(SystemMessage(()))
-    changes = [i.SystemChange(empty, node.seq) for node in nodes]
-    if text:
-        changes[0] = i.SystemChange(fresh.data, nodes[0].seq)
-    return tuple(changes)
+        return (i.SystemChange(fresh),)
+    emptied = SystemMessageAdded(SystemMessage(()))
+    head = nodes[0] if text else None
+    changes = [i.SystemChange(emptied, node.seq) for node in live if node is not head]
+    return (i.SystemChange(fresh, head.seq), *changes) if head is not None else tuple(changes)
 
 
 async def run_recovery(driver: Driver, operation: Recover) -> i.Outcome:

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 class Unloading:
     """The end of a factory under way; await it. A cancelled waiter only stops waiting."""
 
-    __slots__ = ("_done", "_error", "_factory")
+    __slots__ = ("_closing", "_done", "_error")
 
     def __init__(self, factory: AgentFactory) -> None:
-        self._factory = factory
+        self._closing = factory.close()
         self._done = trio.Event()
         self._error: Exception | None = None
 
     async def run(self) -> None:
-        """Close the factory, once; the registry starts this."""
+        """Wait until the factory has closed; the registry starts this, once."""
         try:
             with trio.CancelScope(shield=True):
-                await self._factory.close()
+                await self._closing
         except Exception as error:
             self._error = error
         finally:

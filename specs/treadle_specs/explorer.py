@@ -114,9 +114,7 @@ class Report:
         }
 
 
-def explore(
-    ids: int = 3, *, rows: Iterable[Row] = TABLE, max_seconds: float | None = None, jobs: int = 1
-) -> Report:
+def explore(ids: int = 3, *, rows: Iterable[Row] = TABLE, max_seconds: float | None = None, jobs: int = 1) -> Report:
     """Explore the kernel.
 
     Args:
@@ -175,7 +173,9 @@ def report_lines(report: Report) -> list[str]:
     lines += [f"  never taken: {row}" for row in report.unvisited]
     broken = report.counterexample
     if broken is None:
-        lines.append(f"{len(PROPERTIES)} properties hold in every state" if report.complete else "nothing broken so far")
+        lines.append(
+            f"{len(PROPERTIES)} properties hold in every state" if report.complete else "nothing broken so far"
+        )
         return lines
     lines.append(f"[{broken.rule}] {broken.message}")
     lines.append(f"  after {len(broken.inputs)} inputs:")

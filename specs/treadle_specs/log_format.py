@@ -25,6 +25,7 @@ from .log_glossary import GLOSSARY, INTRODUCTION, VERSIONING
 
 HERE = Path(__file__).parent.parent.parent / "docs" / "log-format.md"
 """Where the document lies in a checkout."""
+ENTERING = "How an event enters the history"
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
 
 
@@ -35,7 +36,7 @@ def document() -> str:
         INTRODUCTION,
         "## The header\n\n" + _about(SessionHeader) + _header_table(),
         "## The envelope of an event\n\n" + _about(Event) + _fields(Event),
-        "### How an event enters the history\n\n" + _members((Append, Replace), "kind"),
+        f"### {ENTERING}\n\n" + _members((Append, Replace), "kind"),
         "## Event types\n\n" + _overview(core),
         *[_event(known) for known in core],
         "## Structures\n",
@@ -107,10 +108,7 @@ def undescribed() -> list[str]:
 
 
 def _default(each: Any) -> str:
-    if each.default is not msgspec.NODEFAULT:
-        value = each.default
-    else:
-        value = each.default_factory()
+    value = each.default if each.default is not msgspec.NODEFAULT else each.default_factory()
     return msgspec.json.encode(value, enc_hook=lambda _: None).decode()
 
 
@@ -140,6 +138,8 @@ def _type(kind: Any) -> str:
         return "object"
     if kind in PLAIN:
         return PLAIN[kind]
+    if kind in (Append, Replace):
+        return f"[{kind.__name__.lower()}](#{_anchor(ENTERING)})"
     return f"[{_title(kind)}](#{_anchor(_title(kind))})"
 
 

@@ -17,14 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from attrs import frozen
 
 from treadle.lifecycle import TABLE, Row
 
-from .abstract import calls, laws, options, outcomes, verbs
+from .abstract import calls, laws, outcomes, verbs
 from .abstract.fields import CONSTANTS, FIELDS, SCRATCH
 from .abstract.options import OPTIONS, Option
 from .abstract.translation import TRIGGERS, functions_of, translate
@@ -95,7 +95,7 @@ def _fire(table: tuple[Row, ...], trigger: str) -> list[str]:
     lines = [f"inline fire_{trigger}() {{", "  if"]
     for row in table:
         if row.trigger.name == trigger:
-            steps = [f"state = {row.dest.name}", *[f"{verb.__name__}()" for verb in row.verbs]]
+            steps = [f"state = {row.dest.name}", *[f"do_{verb.__name__}()" for verb in row.verbs]]
             lines.append(f"  :: (state == {row.source.name}) -> {'; '.join(steps)}")
     return [*lines, "  :: else -> assert(false) /* L1 */", "  fi", "}"]
 
@@ -103,12 +103,152 @@ def _fire(table: tuple[Row, ...], trigger: str) -> list[str]:
 def _process(name: str, chosen: Sequence[Option]) -> list[str]:
     lines = [f"active proctype {name}() {{", "end:", "  do"]
     for option in chosen:
-        when = option.when.__name__ + _arguments(option.when_arguments)
+        when = "is_" + option.when.__name__ + _arguments(option.when_arguments)
         guard = f"quiet == 0 && {when}" if option.client else when
-        act = f"{option.act.__name__}({', '.join(map(str, option.arguments))})"
-        lines.append(f'  :: d_step {{ ({guard}) -> {act}; check(); printf("@{option.name}\\n") }}')
+        act = f"do_{option.act.__name__}({', '.join(map(str, option.arguments))})"
+        lines.append(f'  :: d_step {{ ({guard}) -> {act}; do_check(); printf("@{option.name}\\n") }}')
     return [*lines, "  od", "}", ""]
 
 
 def _arguments(given: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, given))})" if given else ""
+
+
+# --- asking spin ------------------------------------------------------------------------------------------------------
+
+
+class SpinMissing(Exception):
+    """Spin or a C compiler is not installed."""
+
+
+class SpinBroke(Exception):
+    """Spin or the compiler refused the model, which is a fault of the export."""
+
+
+@frozen
+class Verdict:
+    """What spin says about one claim, or about the assertions when ``name`` is ``safety``."""
+
+    name: str
+    errors: int
+    states: int
+    transitions: int
+    seconds: float
+    path: tuple[str, ...] = ()
+
+
+def tools() -> tuple[str, str]:
+    """The paths of spin and of a C compiler.
+
+    Raises:
+        SpinMissing: one of them is not installed.
+    """
+    spin, compiler = shutil.which("spin"), shutil.which("gcc") or shutil.which("cc")
+    if spin is None or compiler is None:
+        missing = "spin" if spin is None else "a C compiler"
+        raise SpinMissing(f"{missing} is not installed; on Debian: apt install spin gcc")
+    return spin, compiler
+
+
+def verify(rows: Iterable[Row] = TABLE, claims: Iterable[str] = tuple(LTL)) -> list[Verdict]:
+    """Let spin check the assertions, and then, if they hold, the claims; stops at the first error.
+
+    Raises:
+        SpinMissing: spin or a C compiler is not installed.
+        SpinBroke: the model was refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="treadle-spin-") as folder:
+        place = Path(folder)
+        (place / "model.pml").write_text(promela(rows), encoding="utf-8")
+        spin, compiler = tools()
+        _run([spin, "-o2", "-a", "model.pml"], place)
+        _run([compiler, "-w", "-O1", "-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-o", "safety", "pan.c"], place)
+        verdicts = [_verdict("safety", ["./safety"], place)]
+        wanted = [] if verdicts[0].errors else list(claims)
+        if wanted:
+            _run([compiler, "-w", "-O1", "-DNFAIR=3", "-o", "claims", "pan.c"], place)
+        for name in wanted:
+            verdicts.append(_verdict(name, ["./claims", "-a", "-f", "-N", name], place))
+            if verdicts[-1].errors:
+                break
+        return verdicts
+
+
+def _run(command: list[str], place: Path) -> str:
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)  # noqa: S603 (our own model)
+    if done.returncode or "Error" in done.stdout:
+        raise SpinBroke(f"{command[0]}: {(done.stdout + done.stderr).strip()[:2000]}")
+    return done.stdout
+
+
+def _verdict(name: str, command: list[str], place: Path) -> Verdict:
+    started = time.perf_counter()
+    done = subprocess.run(  # noqa: S603 (the verifier that spin made of our own model)
+        [*command, "-m1000000", "-w20"], cwd=place, capture_output=True, text=True, check=False
+    )
+    found = re.search(r"errors: (\d+)", done.stdout)
+    states = re.search(r"(\d+) states, stored", done.stdout)
+    steps = re.search(r"(\d+) transitions", done.stdout)
+    if found is None or states is None or steps is None or "max search depth too small" in done.stdout:
+        raise SpinBroke(f"{name}: {(done.stdout + done.stderr).strip()[:2000]}")
+    seconds = time.perf_counter() - started
+    errors = int(found[1])
+    path = _trail(place) if errors else ()
+    return Verdict(name, errors, int(states[1]), int(steps[1]), seconds, path)
+
+
+def _trail(place: Path) -> tuple[str, ...]:
+    """The steps that led to the error, by the names of the options; the one that failed may be missing."""
+    done = subprocess.run(  # noqa: S603 (spin replays the trail that it wrote)
+        [tools()[0], "-t", "model.pml"], cwd=place, capture_output=True, text=True, check=False
+    )
+    return tuple(re.findall(r"@(\w+)", done.stdout))
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def promela_command(
+    *, check: bool = False, as_json: bool = False, out: Callable[[str], object] = sys.stdout.write
+) -> int:
+    """Write the model, or with ``check`` spin's verdict on it; returns the exit status.
+
+    Args:
+        check: ask spin, and compare its number of states with the Python walk's.
+        as_json: tell the verdict to programs.
+        out: where it goes.
+    """
+    if not check:
+        out(promela())
+        return 0
+    try:
+        verdicts = verify()
+    except SpinMissing as missing:
+        out(f"{missing}\n")
+        return 2
+    walked = walk()
+    agree = walked.states == verdicts[0].states
+    holds = agree and walked.rule is None and not any(verdict.errors for verdict in verdicts)
+    if as_json:
+        told = [{"name": v.name, "errors": v.errors, "states": v.states, "seconds": v.seconds} for v in verdicts]
+        out(json.dumps({"holds": holds, "walk": {"states": walked.states}, "spin": told}, indent=1) + "\n")
+    else:
+        for verdict in verdicts:
+            meaning = LTL[verdict.name][1] if verdict.name in LTL else "every assertion in every state"
+            state = "holds" if not verdict.errors else f"fails after {' '.join(verdict.path)}"
+            out(f"{verdict.name:<24} {verdict.states:>9,} states {verdict.seconds:>6.2f} s  {state}: {meaning}\n")
+        out(f"{'python walk':<24} {walked.states:>9,} states: {'the same' if agree else 'another number'}\n")
+    return 0 if holds else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m treadle_specs.promela``."""
+    parser = argparse.ArgumentParser(prog="treadle export promela", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="let spin verify the model instead of writing it")
+    parser.add_argument("--json", action="store_true", help="tell the verdict to programs")
+    given = parser.parse_args(arguments)
+    return promela_command(check=given.check, as_json=given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

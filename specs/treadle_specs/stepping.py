@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import outcome
@@ -41,6 +41,7 @@ _BLOWS = 50
 _THREAD_CALLS = frozenset({"to_thread_run_sync"})
 _OUTSIDE_FILES = ("_io_epoll.py", "_io_kqueue.py", "_io_windows.py")
 _OUTSIDE_PACKAGES = ("apsw",)
+_TRAPS = "_traps.py"
 _ABANDONED: list[trio.lowlevel.Task] = []
 """Tasks of runs that could not be ended. They are kept: collecting them would run their clean-ups without a loop."""
 
@@ -85,7 +86,7 @@ class Job(Generic[T]):
     """A task started from outside, and its outcome once it has one."""
 
     def __init__(self) -> None:
-        self._outcome: outcome.Outcome[T] | None = None
+        self._outcome: outcome.Value[T] | outcome.Error | None = None
 
     @property
     def done(self) -> bool:
@@ -96,7 +97,9 @@ class Job(Generic[T]):
         """What the task returned; raises what it raised."""
         if self._outcome is None:
             raise Stuck("the job is not done")
-        return self._outcome.unwrap()
+        if isinstance(self._outcome, outcome.Error):
+            raise self._outcome.error
+        return self._outcome.value
 
     async def _run(self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
         try:
@@ -214,7 +217,7 @@ class Stepper:
 
     def waits_outside(self) -> list[str]:
         """The tasks that wait for a worker thread or for I/O, by name; they go on without the caller's doing."""
-        return [task.name for task in self.tasks() if any(_is_outside(frame) for frame, _ in task.iter_await_frames())]
+        return [task.name for task in self.tasks() if _waits_outside(task)]
 
     def tasks(self) -> Iterator[trio.lowlevel.Task]:
         """All tasks of the run but trio's own."""
@@ -256,10 +259,10 @@ class Stepper:
                 await leave.wait()
 
         job = self.start(hold)
-        self._contexts.append((leave, job))
         if not self._until(lambda: bool(entered) or job.done) or not entered:
             job.result()
             raise Stuck(f"{context} was not entered")
+        self._contexts.append((leave, job))
         return entered[0]
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -334,10 +337,17 @@ class Stepper:
             self.finish()
 
 
-def _is_outside(frame: FrameType) -> bool:
-    """Whether this frame waits for a thread or a file, not for another task."""
-    code = frame.f_code
-    if code.co_name in _THREAD_CALLS or code.co_filename.endswith(_OUTSIDE_FILES):
-        return True
-    package = frame.f_globals.get("__package__") or ""
-    return package.partition(".")[0] in _OUTSIDE_PACKAGES
+def _waits_outside(task: trio.lowlevel.Task) -> bool:
+    """Whether a task waits for a thread or a file, not for another task or a deadline.
+
+    Code that parks a task by itself, without one of trio's own ways to wait, hands it to a thread.
+    """
+    innermost = ""
+    for frame, _ in task.iter_await_frames():
+        code = frame.f_code
+        package = (frame.f_globals.get("__name__") or "").partition(".")[0]
+        if code.co_name in _THREAD_CALLS or code.co_filename.endswith(_OUTSIDE_FILES) or package in _OUTSIDE_PACKAGES:
+            return True
+        if not code.co_filename.endswith(_TRAPS):
+            innermost = package
+    return innermost not in ("", "trio")

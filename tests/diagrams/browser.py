@@ -114,10 +114,11 @@ class Browser:
     # --- the page -----------------------------------------------------------------------------------------------------
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Open a file and wait until it has loaded."""
-        since = len(self.told)
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
-        self.until("Page.loadEventFired", since)
+        """Open a file anew and wait until it has loaded."""
+        for address in ("about:blank", path.resolve().as_uri() + fragment):
+            since = len(self.told)
+            self.call("Page.navigate", url=address)
+            self.until("Page.loadEventFired", since)
 
     def run(self, expression: str) -> Any:
         """The value of an expression on the page; promises are awaited.

@@ -111,6 +111,6 @@ def fork_agents() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "hold":
-        trio.run(hold, *sys.argv[2:5])
+        trio.run(hold, sys.argv[2], sys.argv[3], sys.argv[4])
     else:
         fork_agents()

@@ -7,9 +7,10 @@ import os
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import trio
+from outcome import Outcome
 
 from treadle.errors import SessionLocked, StoreFailure
 from treadle.ids import new_id
@@ -22,6 +23,8 @@ Pack = Callable[[bytes], bytes]
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
+AT_ONCE = 8
+"""Short writes in threads of their own; more wait for trio's limiter."""
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
@@ -32,6 +35,31 @@ async def to_end(run: Callable[..., Awaitable[T]], *args: Any) -> T:
     with trio.CancelScope(shield=True):
         result.append(await run(*args))
     return result[0]
+
+
+_WORKING: set[object] = set()
+"""What ``in_thread`` runs now."""
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a short blocking function in a worker thread, to its end, cancelled or not.
+
+    As ``trio.to_thread.run_sync``, but without what that does for functions which call back, which costs as much as a
+    write. Beyond a few at once it is that: its limiter bounds the number of threads.
+    """
+    if len(_WORKING) >= AT_ONCE:
+        return await to_end(trio.to_thread.run_sync, function)
+    token, task = trio.lowlevel.current_trio_token(), trio.lowlevel.current_task()
+
+    def deliver(result: Outcome[T]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, result)
+
+    _WORKING.add(task)
+    try:
+        trio.lowlevel.start_thread_soon(function, deliver)
+        return cast("T", await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED))
+    finally:
+        _WORKING.discard(task)
 
 
 def sync_data(descriptor: int) -> None:

@@ -24,7 +24,7 @@ from treadle.session.log import SessionHeader
 from treadle.session.store import Listing, OpenSession, StoredSession, TornTail, readable
 from treadle.session.writer import WINDOW, BatchWriter
 
-from .files import AppendFile, Write, make_directory, read_all, sync_directory, to_end, write_whole
+from .files import AppendFile, Write, in_thread, make_directory, read_all, sync_directory, to_end, write_whole
 from .frames import pack, unpack
 from .jsonl_listing import list_directory
 from .jsonl_records import Parsed, parse
@@ -45,11 +45,11 @@ class _Sink:
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:  # noqa: ARG002  # the file knows its end
         sync = self.fsync == "always" or (durable and self.fsync == "flush")
         payload = b"\n".join(records) + b"\n" if records else b""
-        await trio.to_thread.run_sync(lambda: self.file.append(payload, sync=sync))
+        await in_thread(lambda: self.file.append(payload, sync=sync))
         return durable or sync
 
     async def release(self) -> None:
-        await trio.to_thread.run_sync(self.file.close)
+        await in_thread(self.file.close)
 
 
 class JsonlStore:

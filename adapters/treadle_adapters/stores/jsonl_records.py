@@ -72,8 +72,6 @@ def parse(data: bytes, path: Path) -> Parsed:
 
 def _header(lines: list[bytes], path: Path) -> Reader:
     first = lines[0]
-    if not first.strip(BLANK):
-        raise SessionCorrupt("the file has no header line", path=str(path), line=1)
     if first.startswith(BOM):
         raise SessionCorrupt("the file begins with a byte order mark; take it out", path=str(path), line=1)
     try:

@@ -79,6 +79,8 @@ def read_header(record: bytes) -> Reader:
         InvalidData: it is no header.
         SessionFormatUnsupported: it is of a version that cannot be read here (P5).
     """
+    if not record.strip():
+        raise InvalidData("no session header: there is nothing")
     try:
         known = _VERSIONED.decode(record)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -48,15 +48,19 @@ def says_something(content: tuple[Block, ...]) -> bool:
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """One event on the surface, and what it contributes."""
+    """One event on the surface, and what it contributes. ``system``: it is of the system prompt, emptied or not."""
 
     seq: int
     message: Message | None
+    system: bool = False
 
 
 @define
 class Surface:
-    """The nodes, and the history derived from them. Appending costs the new node only (S4)."""
+    """The nodes, and the history derived from them. Appending costs the new node only (S4).
+
+    ``system`` lists the nodes of the system prompt, emptied ones too: they keep its place (Q3).
+    """
 
     nodes: list[Node] = field(factory=list[Node])
     messages: list[Message] = field(factory=list[Message])
@@ -97,16 +101,16 @@ class Surface:
     def apply(self, entry: Event) -> None:
         """Take a surface event in."""
         message = derive(entry.data)
-        node = Node(entry.seq, message)
+        node = Node(entry.seq, message, type(entry.data) is SystemMessageAdded)
         op = entry.surface_op
         if op is not APPEND and type(op) is Replace:
             first, last = self.place(op)
             self.nodes[first : last + 1] = [node]
             self.messages = [kept.message for kept in self.nodes if kept.message is not None]
-            self.system = [kept for kept in self.nodes if isinstance(kept.message, SystemMessage)]
+            self.system = [kept for kept in self.nodes if kept.system]
             return
         self.nodes.append(node)
         if message is not None:
             self.messages.append(message)
-            if type(message) is SystemMessage:
-                self.system.append(node)
+        if node.system:
+            self.system.append(node)

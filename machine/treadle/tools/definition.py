@@ -13,7 +13,7 @@ from ..errors import MisuseError
 from ..models.messages import Block, ToolCall, UserMessage
 from ..session.events import ToolSchema
 from ..signal import Signal
-from .schema import Checker, schema_of, signature_struct
+from .schema import Checker, check_schema, schema_of, signature_struct
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -71,7 +71,7 @@ class Tool:
     Attributes:
         name: what the model calls it.
         description: what the model is told.
-        parameters: JSON schema of the arguments, an object.
+        parameters: JSON schema of the arguments, an object; a copy is kept.
         execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
         output_schema: JSON schema that the returned value must fit.
         render: turns the value into what the model reads.
@@ -105,11 +105,13 @@ class Tool:
 
     def __attrs_post_init__(self) -> None:
         _check_fields(self)
+        put = object.__setattr__
         what = f"the parameters of tool {self.name!r}"
+        check_schema(self.parameters, what)
+        put(self, "parameters", msgspec.json.decode(msgspec.json.encode(self.parameters)))
         checker = Checker(self.parameters, what)
         if self.parameters.get("type") != "object":
             raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
-        put = object.__setattr__
         put(self, "arguments", checker)
         output = self.output_schema
         put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)

@@ -36,6 +36,8 @@ from .result import Result, blocks_of, detached, error_result, limit, normalize,
 if TYPE_CHECKING:
     from ..driver import Driver
 
+_ALLOW, _ACCEPT = AllowCall(), AcceptResult()
+
 MAX_ARGUMENT_CHARACTERS = 10_000_000
 """How long the raw arguments of a call may be (X3)."""
 
@@ -149,7 +151,7 @@ async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> Non
 
 async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, proposal: ToolProposal) -> Result | None:
     async def default() -> AllowCall:
-        return AllowCall()
+        return _ALLOW
 
     decision: AllowCall | DenyCall | AskCall = await waterfall(TOOLS_PRE_EXECUTE, listeners, proposal, default)
     if isinstance(decision, DenyCall):
@@ -185,15 +187,12 @@ async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> 
     run = ToolRun(driver.agent, prepared.call, turn, step, driver.signal)
     try:
         if tool.timeout is None:
-            returned = await _execute(driver, prepared, tool, run)
-        else:
-            with trio.move_on_after(tool.timeout) as limit_scope:
-                returned = await _execute(driver, prepared, tool, run)
-            if limit_scope.cancelled_caught:
-                return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
+            return normalize(tool, await _execute(driver, prepared, tool, run))
+        with trio.move_on_after(tool.timeout):
+            return normalize(tool, await _execute(driver, prepared, tool, run))
+        return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
     except BaseException as error:
         return contained(driver, error, "TOOL_FAILED")
-    return normalize(tool, returned)  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 def contained(driver: Driver, error: BaseException, code: str) -> Result:
@@ -201,7 +200,7 @@ def contained(driver: Driver, error: BaseException, code: str) -> Result:
     real = without_cancelled(error)
     if leaving_in(error) is not None or (real is None and driver.kernel.cause is not None):
         raise error
-    return raised(innermost(real or error), code)
+    return raised(innermost(error if real is None else real), code)
 
 
 async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Any:
@@ -250,7 +249,7 @@ async def _post_execute(driver: Driver, prepared: Prepared, result: Result, turn
         return result
 
     async def default() -> AcceptResult:
-        return AcceptResult()
+        return _ACCEPT
 
     payload = ToolOutcome(
         driver.agent,

@@ -7,7 +7,6 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-import jsonschema_rs
 import msgspec
 
 from ..errors import MisuseError
@@ -79,6 +78,8 @@ class Checker:
     __slots__ = ("_validator", "schema")
 
     def __init__(self, schema: dict[str, Any], what: str) -> None:
+        import jsonschema_rs  # with the first tool: an agent without tools need not load it
+
         check_schema(schema, what)
         self.schema = schema
         try:

@@ -17,7 +17,6 @@ from .fields import (
     PENDING,
     PLAIN,
     PLAIN_WAKING,
-    TAGGED,
     TAGGED_WAKING,
     USER,
     Abstract,

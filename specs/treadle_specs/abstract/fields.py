@@ -13,10 +13,25 @@ STEPS = 2
 
 CONSTANTS: dict[str, int] = {
     **{state.name: number for number, state in enumerate(State)},
-    **{"NOTHING": 0, "ADMIT": 1, "REQUEST": 2, "RECOVER": 3, "TOOLS": 4, "STOP": 5, "MAINTAIN_TASK": 6, "PROCEED": 7},
-    **{"FREE": 0, "PENDING": 1, "CLAIMED": 2, "ACCEPTED": 3},
-    **{"PLAIN": 1, "PLAIN_WAKING": 2, "TAGGED": 3, "TAGGED_WAKING": 4},
-    **{"USER": USER, "DISPOSE_CAUSE": DISPOSE_CAUSE, "STEPS": STEPS},
+    "NOTHING": 0,
+    "ADMIT": 1,
+    "REQUEST": 2,
+    "RECOVER": 3,
+    "TOOLS": 4,
+    "STOP": 5,
+    "MAINTAIN_TASK": 6,
+    "PROCEED": 7,
+    "FREE": 0,
+    "PENDING": 1,
+    "CLAIMED": 2,
+    "ACCEPTED": 3,
+    "PLAIN": 1,
+    "PLAIN_WAKING": 2,
+    "TAGGED": 3,
+    "TAGGED_WAKING": 4,
+    "USER": USER,
+    "DISPOSE_CAUSE": DISPOSE_CAUSE,
+    "STEPS": STEPS,
 }
 """Every constant by its name, as the exported model defines them.
 

@@ -74,9 +74,11 @@ def check_shape(s: Abstract) -> None:
     if not converging(s):
         assert (s.turn_open == 1) == in_turn(s), "T10"
         assert (s.step_open == 1) == (s.state == STEP), "T10"
-        assert s.cause == 0 and s.keep == 0, "C2"
+        assert s.cause == 0, "C2"
+        assert s.keep == 0, "C2"
     else:
-        assert s.cause != 0 and s.signalled == 1, "C3"
+        assert s.cause != 0, "C3"
+        assert s.signalled == 1, "C3"
     assert (s.signalled == 1) == (s.cause != 0), "C2"
     assert (s.finished == 1) == (s.state == DISPOSED), "O4"
 

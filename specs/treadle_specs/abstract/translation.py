@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from treadle.lifecycle import Trigger
 
@@ -45,11 +43,11 @@ def functions_of(*modules: ModuleType) -> list[ast.FunctionDef]:
 def translate(function: ast.FunctionDef) -> list[str]:
     """One function as lines of Promela: a macro if it is a condition, else an inline."""
     body = [statement for statement in function.body if not _is_docstring(statement)]
-    parameters = [argument.arg for argument in function.args.args if argument.arg != "s"]
+    parameters = [f"p_{argument.arg}" for argument in function.args.args if argument.arg != "s"]
     if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
-        head = f"{function.name}({', '.join(parameters)})" if parameters else function.name
+        head = f"is_{function.name}({', '.join(parameters)})" if parameters else f"is_{function.name}"
         return [f"#define {head} ({expression(body[0].value)})"]
-    lines = [f"inline {function.name}({', '.join(parameters)}) {{"]
+    lines = [f"inline do_{function.name}({', '.join(parameters)}) {{"]
     lines += _block(body, 1)
     return [*lines, "}"]
 
@@ -91,7 +89,7 @@ def _call(call: ast.Call) -> str:
     name, arguments = _called(call)
     if name == "fire":
         return f"fire_{arguments[0]}()"
-    return f"{name}({', '.join(arguments)})"
+    return f"do_{name}({', '.join(arguments)})"
 
 
 def _called(call: ast.Call) -> tuple[str, list[str]]:
@@ -110,6 +108,8 @@ def expression(node: ast.expr) -> str:
             return "(" + " || ".join(map(expression, values)) + ")"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"(!{expression(operand)})"
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.Tuple(elts=values)]):
+            return "(" + " || ".join(f"({expression(left)} == {expression(value)})" for value in values) + ")"
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return f"({expression(left)} {_COMPARISONS[type(op)]} {expression(right)})"
         case ast.BinOp(left=left, op=op, right=right):
@@ -126,14 +126,14 @@ def _atom(node: ast.expr) -> str:
             _known(name)
             return name
         case ast.Name(id=name):
-            return name
+            return name if name.isupper() else f"p_{name}"
         case ast.Constant(value=int(value)):
             return str(int(value))
         case ast.Call():
             name, arguments = _called(node)
             if name == "allows":
                 return f"allows_{arguments[0]}"
-            return f"{name}({', '.join(arguments)})" if arguments else name
+            return f"is_{name}({', '.join(arguments)})" if arguments else f"is_{name}"
         case _:
             raise Untranslatable(f"expression {ast.unparse(node)!r}")
 
@@ -141,11 +141,6 @@ def _atom(node: ast.expr) -> str:
 def _known(name: str) -> None:
     if name not in FIELDS and name not in SCRATCH:
         raise Untranslatable(f"s.{name} is no variable of the abstraction")
-
-
-def names_of(function: Callable[..., Any]) -> str:
-    """The name under which a function is exported."""
-    return function.__name__
 
 
 TRIGGERS: tuple[str, ...] = tuple([trigger.name for trigger in Trigger])

@@ -30,12 +30,12 @@ from .fields import (
 
 def waking(e: int) -> bool:
     """Whether a place holds a waking entry."""
-    return e == PLAIN_WAKING or e == TAGGED_WAKING
+    return e in (PLAIN_WAKING, TAGGED_WAKING)
 
 
 def tagged(e: int) -> bool:
     """Whether a place holds the tagged message."""
-    return e == TAGGED or e == TAGGED_WAKING
+    return e in (TAGGED, TAGGED_WAKING)
 
 
 def presses(s: Abstract) -> bool:
@@ -88,14 +88,17 @@ def stop_running(s: Abstract) -> None:
 
 def open_turn(s: Abstract) -> None:
     """The next turn opens (L4, C4)."""
-    assert s.turn_open == 0 and s.running == 1 and s.cause == 0, "T10"
+    assert s.turn_open == 0, "T10"
+    assert s.running == 1, "T10"
+    assert s.cause == 0, "T10"
     s.turn_open = 1
     s.wanted = 0
 
 
 def claim_turn(s: Abstract) -> None:
     """Claim all of next-step, then one next-turn entry (I5)."""
-    assert s.turn_open == 1 and s.owed == 0, "L7"
+    assert s.turn_open == 1, "L7"
+    assert s.owed == 0, "L7"
     claim_steps(s)
     if tagged(s.nt0):
         s.tag = CLAIMED
@@ -105,14 +108,18 @@ def claim_turn(s: Abstract) -> None:
 
 def claim_step(s: Abstract) -> None:
     """Claim all of next-step for another step (I5)."""
-    assert s.turn_open == 1 and s.owed == 0, "L7"
+    assert s.turn_open == 1, "L7"
+    assert s.owed == 0, "L7"
     claim_steps(s)
     s.owed = ADMIT
 
 
 def open_step(s: Abstract) -> None:
     """Enter the step (T0)."""
-    assert s.turn_open == 1 and s.step_open == 0 and s.cause == 0 and s.owed == 0, "T10"
+    assert s.turn_open == 1, "T10"
+    assert s.step_open == 0, "T10"
+    assert s.cause == 0, "T10"
+    assert s.owed == 0, "T10"
     s.step_open = 1
     s.steps = s.steps + 1
     s.owed = REQUEST
@@ -142,8 +149,10 @@ def settle_claimed(s: Abstract) -> None:
 
 def end_turn(s: Abstract) -> None:
     """The open turn ends, once, with nothing of it left (N3, T10, N2)."""
-    assert s.turn_open == 1 and s.step_open == 0, "T10"
-    assert s.tag != CLAIMED and s.tag != ACCEPTED, "N2"
+    assert s.turn_open == 1, "T10"
+    assert s.step_open == 0, "T10"
+    assert s.tag != CLAIMED, "N2"
+    assert s.tag != ACCEPTED, "N2"
     s.turn_open = 0
     s.owes = 0
     s.keep = 0
@@ -181,7 +190,8 @@ def end_aborted(s: Abstract) -> None:
 
 def abort_activity(s: Abstract) -> None:
     """Set the signal, once (C2, C3)."""
-    assert s.cause != 0 and s.signalled == 0, "C2"
+    assert s.cause != 0, "C2"
+    assert s.signalled == 0, "C2"
     s.signalled = 1
 
 

@@ -41,7 +41,7 @@ TARGETS: tuple[Target, Target] = (NEXT_TURN, NEXT_STEP)
 
 CALLS = frozenset[Any](
     {
-    *(i.Deliver, i.Splice, i.ReplaceMessage, i.RemoveMessage, i.ClearInbox, i.EditMessage, i.SteerMessage),
+        *(i.Deliver, i.Splice, i.ReplaceMessage, i.RemoveMessage, i.ClearInbox, i.EditMessage, i.SteerMessage),
         *(i.Cancel, i.BeginMaintenance, i.Reserve, i.Unreserve, i.Dispose),
     }
 )

@@ -35,7 +35,7 @@ def decide(fold: Fold, after: Kernel) -> None:
     Raises:
         Violation: it led elsewhere.
     """
-    kind: Any = type(fold.given)
+    kind: type[object] = fold.given.__class__
     if fold.before.cause is not None and kind in _ENDINGS:
         _converged(fold, after)
     else:
@@ -63,7 +63,7 @@ def _delivered(fold: Fold, after: Kernel, given: i.Deliver) -> None:
 
 def _spliced(fold: Fold, after: Kernel, given: Any) -> None:
     """An inbox operation changes the inbox as it says and nothing else (I2, I7, I9)."""
-    expected = {NEXT_TURN: list(fold.view.turns), NEXT_STEP: list(fold.view.steps)}
+    expected: dict[str, list[Pending]] = {NEXT_TURN: list(fold.view.turns), NEXT_STEP: list(fold.view.steps)}
     match given:
         case i.Splice():
             entries = expected[given.target]

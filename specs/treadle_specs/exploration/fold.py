@@ -18,6 +18,7 @@ from treadle.session import events as ev
 from .node import Pending, View
 from .violation import Violation, require
 
+
 class Fold:
     """What one commit adds up to.
 
@@ -30,7 +31,19 @@ class Fold:
     """
 
     __slots__ = (
-        *("before", "view", "given", "turn", "step", "turn_open", "step_open", "running", "lists", "claimed", "accepted"),
+        *(
+            "before",
+            "view",
+            "given",
+            "turn",
+            "step",
+            "turn_open",
+            "step_open",
+            "running",
+            "lists",
+            "claimed",
+            "accepted",
+        ),
         *("asked", "called", "cause", "opened", "ended", "steps", "begun", "fates", "parked", "told", "aborted"),
         *("news", "unclaimed", "dropped", "owed_fate", "errors", "last", "requested", "finished", "reread", "claims"),
     )
@@ -71,15 +84,15 @@ class Fold:
         for effect in effects:
             if self.last:
                 raise Violation("H4", f"{effect} follows what must come last")
-            kind: Any = type(effect)
+            kind: type[object] = effect.__class__
             if self.owed_fate is not None and kind is not fx.Settle:
                 raise Violation("D8", f"{self.owed_fate[0]} was recorded, and its receipt is not settled with it")
             part: Any = effect
             if kind is fx.Record:
-                part, kind = part.data, type(part.data)
+                part, kind = part.data, part.data.__class__
             elif kind is fx.Publish:
                 self.told = True
-                part, kind = part.notice, type(part.notice)
+                part, kind = part.notice, part.notice.__class__
             _TAKERS[kind](self, part)
         require(self.owed_fate is None, "D8", "a recorded message has no fate")
         require(not self.unclaimed, "I4", "claimed and not told: {}", list(self.unclaimed))
@@ -175,6 +188,8 @@ class Fold:
         """Results come in the model's order, one per call, each after its call (N1, K5)."""
         require(self.step_open and self.asked, "N1", "a result for {}, and none is due", data.call_id)
         require(self.asked[0] == data.call_id, "K5", "a result for {} before {}", data.call_id, self.asked[0])
+        if type(self.given) is i.CallSettled:
+            require(data == self.given.result, "K6", "the result of {} was replaced", data.call_id)
         started = data.call_id in self.called
         require(started or data.code == "TOOL_NOT_STARTED", "K5", "a result for {} before its call", data.call_id)
         del self.asked[0]
@@ -189,7 +204,7 @@ class Fold:
         removed = entries[data.start : end]
         require(removed or data.inserted, "I2", "a splice that changes nothing is recorded")
         inserted = [message.id for message in data.inserted]
-        entries[data.start : end] = self._inserted(data, dict(removed), inserted)
+        entries[data.start : end] = self._inserted(dict(removed), inserted)
         every = [message_id for target in self.lists.values() for message_id, _ in target]
         require(len(every) == len(set(every)), "I1", "an id is pending twice: {}", every)
         lost = [message_id for message_id, _ in removed if message_id not in inserted]
@@ -204,7 +219,7 @@ class Fold:
     def _leaves(self, claim: bool) -> bool:
         return claim or type(self.given) is i.SteerMessage
 
-    def _inserted(self, data: ev.InboxSpliced, removed: dict[str, bool], inserted: list[str]) -> list[Pending]:
+    def _inserted(self, removed: dict[str, bool], inserted: list[str]) -> list[Pending]:
         out: list[Pending] = []
         steered = type(self.given) is i.SteerMessage
         for message_id in inserted:
@@ -219,7 +234,9 @@ class Fold:
 
     def told_claimed(self, notice: fx.Claimed) -> None:
         """Every claim is told, in order, with its turn (I4)."""
-        require(self.unclaimed and self.unclaimed[0] == notice.message.id, "I4", "{} was not claimed", notice.message.id)
+        require(
+            self.unclaimed and self.unclaimed[0] == notice.message.id, "I4", "{} was not claimed", notice.message.id
+        )
         require(notice.turn == self.turn and self.turn_open, "I4", "claimed for turn {}", notice.turn)
         self.claimed.append(self.unclaimed.popleft())
         self.claims.append(notice.message.id)
@@ -257,7 +274,9 @@ class Fold:
             self.claimed.remove(message_id)
             require(reason == self._claim_fate(), "D8", "{} ended as {}", message_id, reason)
         else:
-            require(message_id in self.accepted and reason == "aborted", "I5", "{} met {} from nowhere", message_id, fate)
+            require(
+                message_id in self.accepted and reason == "aborted", "I5", "{} met {} from nowhere", message_id, fate
+            )
             require(not self.before.keep, "C6", "{} was to be kept", message_id)
             self.accepted.remove(message_id)
 

@@ -194,7 +194,7 @@ def claims(fold: Fold, after: Kernel) -> None:
 def opening(fold: Fold, after: Kernel) -> None:
     """A turn opens when a wake says so, and only then (L2, D4, D7, M2, §2)."""
     before, given = fold.before, fold.given
-    kind = type(given)
+    kind: type[object] = given.__class__
     due, rule = False, "D7"
     if kind is i.Deliver:
         due, rule = before.state is IDLE and not before.holds_back and given.wakeup, "L2"
@@ -246,7 +246,8 @@ def _usable(lists: dict[str, list[Pending]]) -> bool:
 
 def parking(fold: Fold, after: Kernel) -> None:
     """An activity that ends and leaves waking input behind tells so, once nothing will replay it (L3)."""
-    before, kind = fold.before, type(fold.given)
+    before = fold.before
+    kind: type[object] = fold.given.__class__
     ended = bool(fold.ended) or kind is i.Maintained
     if kind is i.Replayed:
         ended = before.state is IDLE and not before.holds_back

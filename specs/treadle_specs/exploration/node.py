@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.effects import Admit
+from treadle.effects import PROCEED, Admit
 from treadle.inbox import Entry
 from treadle.kernel import Kernel
 from treadle.schedule import PENDING, REFUSED
@@ -102,8 +102,8 @@ def canonical(kernel: Kernel, reread: bool, phase: int) -> Key:
     if type(owed) is Admit:
         batch = tuple([names.get(message.id, -1) for message in owed.batch])
         owed = (batch, names.get(owed.prompt.id, -1) if owed.prompt is not None else None)
-    elif type(owed) is not str:
-        owed = type(owed)
+    elif owed is not PROCEED:
+        owed = owed.__class__
     schedule = kernel.schedule
     calls = None
     if schedule is not None:

@@ -27,7 +27,9 @@ PROPERTIES: tuple[Property, ...] = (
     Property("no model request, step or turn starts under a cancel", ("C4", "C6", "C9")),
     Property("a turn ends with the reason that the contract has for it", ("T6", "T7", "T9", "T11")),
     Property("a step enters with the decided batch, recorded before its attempt", ("T0", "T1", "T2", "T12")),
-    Property("a turn goes on while results are owed or something presses, and only then", ("T3", "T4", "T5", "T8", "D6")),
+    Property(
+        "a turn goes on while results are owed or something presses, and only then", ("T3", "T4", "T5", "T8", "D6")
+    ),
     Property("a turn opens when a wake says so, and only then", ("L2", "D4", "D7", "M2")),
     Property("calls are refused exactly when they must be, and then change nothing", ("L9", "M1", "D8", "I1")),
     Property("what an activity leaves behind is told", ("L3", "N8")),
@@ -35,6 +37,10 @@ PROPERTIES: tuple[Property, ...] = (
     Property("from every state idle or disposed is reachable without a further call", ("L7", "L8"), liveness=True),
     Property("a cancel converges: convergence goes round in no circle", ("C4", "N7"), liveness=True),
     Property("a dispose ends", ("O4", "N7"), liveness=True),
-    Property("maintenance starts whenever the agent is truly idle, and serves the wakes it held up", ("M1", "M2", "M3"), liveness=True),
+    Property(
+        "maintenance starts whenever the agent is truly idle, and serves the wakes it held up",
+        ("M1", "M2", "M3"),
+        liveness=True,
+    ),
     Property("queued prompts are not starved by steering: each new turn claims one", ("I5",), liveness=True),
 )

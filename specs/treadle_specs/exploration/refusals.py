@@ -56,12 +56,17 @@ def check_refusal(node: Node, given: i.Input, error: Exception | None) -> None:
         assert expected is not None
         raise Violation(_rule(expected), f"{_name(given)} is taken in {node.kernel.state.name}")
     if isinstance(error, TreadleError):
-        raise Violation(_rule(type(error)), f"{_name(given)} is refused in {node.kernel.state.name}: {error}") from error
+        raise Violation(
+            _rule(type(error)), f"{_name(given)} is refused in {node.kernel.state.name}: {error}"
+        ) from error
     raise Violation("L1", f"the kernel breaks on {_name(given)} in {node.kernel.state.name}: {error!r}") from error
 
 
+_RULES = {AgentDisposed.code: "L9", AgentBusy.code: "M1", DuplicateMessage.code: "I1"}
+
+
 def _rule(error: type[TreadleError]) -> str:
-    return {AgentDisposed: "L9", AgentBusy: "M1", DuplicateMessage: "I1"}.get(error, "L1")
+    return _RULES.get(error.code, "L1")
 
 
 def _name(given: Any) -> str:

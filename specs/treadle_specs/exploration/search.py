@@ -124,9 +124,7 @@ class Search:
             self.findings.counterexample = self._way(at, given, broken)
         self.findings.states = len(self._came)
         self.findings.seconds = time.process_time() - started
-        self.findings.rows = {
-            (row.source.name, row.trigger.name): taken for row, taken in self.lifecycle.taken.items()
-        }
+        self.findings.rows = {(row.source.name, row.trigger.name): taken for row, taken in self.lifecycle.taken.items()}
         return self.findings
 
     # --- one step -----------------------------------------------------------------------------------------------------

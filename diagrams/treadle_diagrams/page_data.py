@@ -1,0 +1,104 @@
+"""What the page's script needs to know, as JSON that nothing can break out of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.session.events import Event
+
+from .entries import Answered, AnyEntry, Called, Dropped, Failed, Noted, Retried, Said, Settled, TurnClosed
+from .harmless import call_text, one_line
+from .letters import Letter, Mark
+from .log_walk import Reached
+from .spans import Span
+
+ROOM = 90
+"""How many characters a label has."""
+
+
+def page_data(
+    events: Sequence[Event],
+    entries: Sequence[AnyEntry],
+    spans: Sequence[Span],
+    letters: Sequence[Letter],
+    reached: Sequence[Reached],
+) -> str:
+    """Everything that changes while the page is scrubbed; times in milliseconds since the first event."""
+    start = events[0].time if events else 0
+    types = list(dict.fromkeys([entry.type for entry in events]))
+    numbers = {name: number for number, name in enumerate(types)}
+    summaries = {entry.seq: text for entry in entries if (text := summary(entry))}
+
+    def mark(at: Mark | None) -> list[int] | None:
+        return None if at is None else [at.seq, at.time - start]
+
+    data = {
+        "start": start,
+        "first": events[0].seq if events else 0,
+        "types": types,
+        "events": [[entry.time - start, numbers[entry.type]] for entry in events],
+        "summaries": summaries,
+        "states": [[at.seq, at.state.value, _key(at)] for at in reached],
+        "spans": [
+            [
+                span.kind,
+                one_line(span.label, ROOM),
+                mark(span.begin),
+                mark(span.end),
+                span.turn,
+                one_line(span.outcome, ROOM),
+                None if span.first is None else span.first - start,
+            ]
+            for span in spans
+        ],
+        "letters": [
+            [
+                one_line(one.text, ROOM),
+                one_line(one.sender, ROOM),
+                one.way,
+                one_line(one.fate, ROOM),
+                mark(one.accepted),
+                mark(one.claimed),
+                mark(one.settled),
+                one.turn,
+            ]
+            for one in letters
+        ],
+    }
+    return embedded(data)
+
+
+def _key(at: Reached) -> str | None:
+    return f"{at.passage.state.name}.{at.passage.trigger.name}" if at.passage is not None else None
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside a script element: no markup, no line separators, whatever the data says."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def summary(entry: AnyEntry) -> str:
+    """An entry on one short line; empty where its type says it all."""
+    match entry:
+        case Said() | Dropped():
+            return one_line(f"{entry.sender}: {entry.text}", ROOM)
+        case Answered():
+            said = " ".join([part.text if part.kind == "text" else part.name for part in entry.parts])
+            return one_line(("interrupted: " if entry.interrupted else "") + said, ROOM)
+        case Failed():
+            return "interrupted" if entry.interrupted else one_line(f"{entry.code}: {entry.why}", ROOM)
+        case Called():
+            return call_text(entry.name, entry.arguments, ROOM)
+        case Settled():
+            return one_line(f"{entry.code or 'error'}: {entry.text}" if entry.is_error else entry.text, ROOM)
+        case Retried():
+            return f"in {entry.delay:.1f} s"
+        case TurnClosed():
+            return one_line(entry.why, ROOM)
+        case Noted():
+            return one_line(entry.text, ROOM)
+        case _:
+            return ""

@@ -1,0 +1,1 @@
+"""The conformance kit: what must hold of any driver behind the rig protocol, and what looks for where it does not."""

@@ -1,0 +1,145 @@
+"""Plays requests on a rig under the monitor's eyes, and keeps them as a script that can be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..exploration.violation import Violation, require
+from ..run_cases import compact_gate
+from .ledger import Json
+from .local import TICKS, Rig
+from .monitor import Monitor
+
+ROUNDS = 80
+"""How often a run that is brought to its end may need the tester."""
+SENSITIVE = frozenset({"cancel", "dispose", "update", "maintain", "reserve", "release"})
+"""Verbs before which the monitor has to know where the driver stands."""
+REPORTING = frozenset({"settle", "tick", "look"})
+
+
+class Player:
+    """One run on one rig.
+
+    Args:
+        rig: the driver; a rig that can be ticked is looked at after every request.
+        verdict: raises what an oracle beside the monitor found.
+    """
+
+    def __init__(self, rig: Rig, verdict: Callable[[], None] = lambda: None) -> None:
+        self.rig = rig
+        self.steps: list[Json] = []
+        self._count = 0
+        self._verdict = verdict
+        hello = self._ask({"do": "hello"})
+        require(hello.get("protocol") == 1, "hello", "the rig answers hello with {}", hello)
+        self.features = frozenset(hello.get("features") or ())
+        self.ticks = TICKS in self.features
+        self.monitor = Monitor(self.features)
+
+    @property
+    def gates(self) -> list[Json]:
+        """The gates that waited at the last report."""
+        return self.monitor.gates
+
+    def play(self, step: Json) -> Json:
+        """Make one request; the gate of a ``pass`` goes by its compact name, as in cases.
+
+        Raises:
+            Violation: the driver breaks a rule.
+        """
+        verb = step["do"]
+        if verb in SENSITIVE and not self.monitor.current and not self.ticks:
+            self.play({"do": "settle"})
+        self.steps.append(step)
+        if verb in ("tick", "look") and not self.ticks:
+            return {}
+        request = dict(step)
+        if verb == "pass":
+            request["gate"] = self._named(step["gate"])
+        if verb == "settle" and not self.ticks:
+            request.pop("order", None)
+        reply = self._ask(request)
+        self._judge(request, reply)
+        if self.ticks and verb not in ("hello", "open", *REPORTING):
+            self._report(self._ask({"do": "look"}), settled=False)
+        self._verdict()
+        return reply
+
+    def _judge(self, request: Json, reply: Json) -> None:
+        if request["do"] in REPORTING and reply.get("ok"):
+            self._report(reply, settled=request["do"] == "settle")
+        else:
+            self.monitor.asked(request, reply)
+
+    def _report(self, reply: Json, *, settled: bool) -> None:
+        require(reply.get("ok"), "L8", "the driver broke: {}", reply.get("error"))
+        self.monitor.reported(reply, settled=settled)
+
+    def _ask(self, request: Json) -> Json:
+        self._count += 1
+        reply = self.rig.ask({"id": self._count, **request})
+        require(reply.get("id") == self._count, "hello", "request {} is answered by {}", self._count, reply.get("id"))
+        return reply
+
+    def _named(self, name: str) -> str:
+        for gate in self.gates:
+            if compact_gate(gate) == name:
+                return gate["gate"]
+        return name
+
+    def settle(self) -> None:
+        """Let the driver go on until it needs the tester."""
+        self.play({"do": "settle"})
+
+    def finish(self) -> None:
+        """Bring the run to its end: answer every gate, free what is held, dispose; everything must converge.
+
+        Raises:
+            Violation: it does not, or breaks a rule on the way.
+        """
+        self.settle()
+        if self.monitor.reserved:
+            self.play({"do": "release"})
+            self.settle()
+        self._run_out()
+        if not self.monitor.disposing:
+            self.play({"do": "dispose", "keep_inbox": True})
+            self.settle()
+            self._run_out()
+        require(self.monitor.gone or self.monitor.known.surprises, "O4", "a disposed agent does not come to its end")
+        reply = self.play({"do": "deliver", "message": {"id": "late", "text": "late"}, "target": "next-turn",
+                           "wakeup": True})  # fmt: skip
+        require(not reply.get("ok"), "L9", "a disposed agent accepts a delivery")
+
+    def _run_out(self) -> None:
+        for _ in range(ROUNDS):
+            if not self.gates:
+                return
+            for gate in list(self.gates):
+                self.play({"do": "pass", "gate": compact_gate(gate), **default(gate)})
+            self.settle()
+        raise Violation("L8", f"the run does not end after {ROUNDS} rounds")
+
+
+def default(gate: Json) -> Json:
+    """What lets a gate go on and asks for nothing more."""
+    if gate["kind"] == "model":
+        return {"chunks": [{"text": "done"}], "end": "stop"}
+    return {"text": "done"} if gate["kind"] in ("tool", "stubborn-tool") else {}
+
+
+def replay(rig: Rig, steps: Sequence[Json], verdict: Callable[[], None] = lambda: None) -> Player:
+    """Play the steps of a script, and bring the run to its end.
+
+    Raises:
+        Violation: the driver breaks a rule.
+    """
+    player = Player(rig, verdict)
+    for step in steps:
+        player.play({key: value for key, value in step.items() if key not in _CHECKS})
+    player.finish()
+    return player
+
+
+_CHECKS: frozenset[Any] = frozenset({"ok", "code", "log", "notices"})

@@ -1,0 +1,245 @@
+"""The stateful suite: Hypothesis makes calls on an agent and lets it run a drawn while, in a drawn order (§4).
+
+Each rule is synchronous. It makes one request and then lets the driver settle, or lets the loop run a drawn number of
+ticks in a drawn order of tasks; a rig that cannot be ticked stays where it is instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from ..exploration.violation import Violation
+from ..run_cases import compact_gate
+from .answering import answer
+from .ledger import NEXT_STEP, NEXT_TURN, Json
+from .local import LocalRig, MakeRig
+from .oracle import Oracle
+from .player import Player
+
+GATES = ("tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "prompt-submit")
+FEW = ("tool", "stubborn-tool")
+HOOKED = ("tool", "pre-step", "turn-stopping", "request-error")
+SETTLE: tuple[Any, ...] = ("settle", 0, ())
+GOING = st.one_of(
+    st.just(SETTLE),
+    st.tuples(st.just("tick"), st.integers(0, 6), st.lists(st.integers(0, 3), max_size=3)),
+)
+"""How far the driver runs after a request."""
+BOX = st.sampled_from([NEXT_TURN, NEXT_STEP])
+PICK = st.integers(0, 3)
+HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message", "tool/call", "tool/result",
+         "user/message", "agent/inbox/spliced", "notice:agent/status", "notice:agent/inbox/claimed",
+         "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
+EARLY = 4
+"""How many requests come before a dispose, so that there is something to dispose of."""
+
+
+class Suite(RuleBasedStateMachine):
+    """Any driver behind a rig; subclasses say which."""
+
+    make_rig: ClassVar[MakeRig] = LocalRig
+    opening: ClassVar[Callable[[], Json]] = dict
+    oracle: ClassVar[Oracle | None] = None
+    lost: ClassVar[list[tuple[list[Json], BaseException]]] = []
+    core: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        oracle = type(self).oracle
+        if oracle is not None:
+            oracle.forget()
+        self.rig = type(self).make_rig()
+        self.player: Player | None = None
+        self.names = 0
+        self.broken = self.listening = False
+
+    @initialize(gates=st.sampled_from([FEW, GATES, HOOKED, ()]), pool=st.sampled_from([None, None, 1, 2]),
+                listening=st.sampled_from([False, False, True]))  # fmt: skip
+    def open(self, gates: tuple[str, ...], pool: int | None, *, listening: bool) -> None:
+        """The agent is created."""
+        oracle = type(self).oracle
+        with self._held():
+            self.player = Player(self.rig, oracle.verdict if oracle is not None else lambda: None)
+            kinds = gates if not self.core else tuple(kind for kind in gates if kind in FEW)
+            options = {"max_parallel_tool_calls": pool} if pool is not None and not self.core else {}
+            self.listening = listening and not self.core
+            self.player.play({"do": "open", "session": "s1", "gates": list(kinds), "tools": TOOLS, "options": options,
+                              **type(self).opening()})  # fmt: skip
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    @rule(box=BOX, wakeup=st.booleans(), again=st.integers(0, 9), go=GOING)
+    def deliver(self, box: str, again: int, go: Any, *, wakeup: bool) -> None:
+        """A message arrives; now and then with an id that was used before."""
+        name = f"m{self.names}" if again == 0 and self.names else self._name()
+        self._play({"do": "deliver", "message": text(name), "target": box, "wakeup": wakeup}, go)
+
+    @precondition(lambda self: not self.core)
+    @rule(op=st.sampled_from(["append", "prepend", "replace", "remove", "splice", "clear"]), box=BOX, pick=PICK,
+          count=st.integers(0, 2), go=GOING)  # fmt: skip
+    def inbox(self, op: str, box: str, pick: int, count: int, go: Any) -> None:
+        """An operation on the inbox."""
+        request: Json = {"do": "inbox", "op": op}
+        if op in ("append", "prepend"):
+            request |= {"target": box, "message": text(self._name())}
+        elif op in ("replace", "remove"):
+            request["message_id"] = self._pending(pick)
+            if op == "replace":
+                request["message"] = text(self._name())
+        elif op == "splice":
+            inserted = [text(self._name()) for _ in range(pick % 2)]
+            request |= {"target": box, "start": pick - 1, "delete_count": count, "inserted": inserted}
+        self._play(request, go)
+
+    @precondition(lambda self: self._has("update") and self.names)
+    @rule(action=st.sampled_from(["edit", "remove", "steer", "steer"]), pick=PICK, go=GOING)
+    def update(self, action: str, pick: int, go: Any) -> None:
+        """A queued message is edited, removed, or sent ahead (I9)."""
+        request: Json = {"do": "update", "action": action, "message_id": self._pending(pick)}
+        if action == "edit":
+            request["text"] = f"edited {self._name()}"
+        self._play(request, go)
+
+    @rule(keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), go=GOING)
+    def cancel(self, cause: str, go: Any, *, keep: bool) -> None:
+        """Whatever runs is cancelled."""
+        self._play({"do": "cancel", "cause": cause, "reason": "r", "keep_inbox": keep}, go)
+
+    @precondition(lambda self: self._has("reservation") or self._has("maintenance"))
+    @rule(verb=st.sampled_from(["reserve", "release", "maintain"]), go=GOING)
+    def hold(self, verb: str, go: Any) -> None:
+        """Something holds turns back (D8, M1)."""
+        if self._has("maintenance" if verb == "maintain" else "reservation"):
+            self._play({"do": verb}, go)
+
+    @precondition(lambda self: self.player and len(self.player.steps) > EARLY)
+    @rule(keep=st.booleans(), sure=st.integers(0, 2), go=GOING)
+    def dispose(self, sure: int, go: Any, *, keep: bool) -> None:
+        """The agent is disposed."""
+        if sure == 0:
+            self._play({"do": "dispose", "keep_inbox": keep}, go)
+
+    @precondition(lambda self: self.player and self.player.gates)
+    @rule(pick=PICK, choice=st.integers(0, 9), go=GOING)
+    def answer(self, pick: int, choice: int, go: Any) -> None:
+        """A gate is passed."""
+        assert self.player is not None
+        gate = self.player.gates[pick % len(self.player.gates)]
+        given = answer(gate, choice, self._name, core=self.core)
+        self._play({"do": "pass", "gate": compact_gate(gate), **given}, go)
+
+    @precondition(lambda self: self.listening)
+    @rule(on=st.sampled_from(HEARD), nth=st.integers(1, 2), verb=PICK, keep=st.booleans())
+    def listen(self, on: str, nth: int, verb: int, *, keep: bool) -> None:
+        """A listener will call the agent, or raise (H4, H5)."""
+        acts: tuple[Json, ...] = (
+            {"do": "raise"},
+            {"do": "cancel", "cause": "hook", "reason": "r", "keep_inbox": keep},
+            {"do": "deliver", "message": text(self._name()), "target": NEXT_TURN, "wakeup": keep},
+            {"do": "deliver", "message": text(self._name()), "target": NEXT_STEP, "wakeup": keep},
+        )
+        self._play({"do": "listen", "on": on, "nth": nth, "request": acts[verb]}, ("tick", 0, ()))
+
+    @rule(go=GOING)
+    def run(self, go: Any) -> None:
+        """The driver goes on."""
+        self._play(None, go)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """The run comes to its end, whatever state it is in, and leaves nothing behind (N7)."""
+        try:
+            if not self.broken and self.player is not None:
+                with self._held():
+                    self.player.finish()
+        finally:
+            try:
+                self.rig.stop()
+            except Exception:
+                if not self.broken:
+                    raise
+
+    # --- pieces -------------------------------------------------------------------------------------------------------
+
+    def _play(self, request: Json | None, go: tuple[str, int, Any]) -> None:
+        player = self.player
+        assert player is not None
+        with self._held():
+            if request is not None:
+                player.play(request)
+            verb, count, order = go
+            if verb == "settle":
+                player.play({"do": "settle"})
+            elif count and player.ticks:
+                player.play({"do": "tick", "count": count, "order": list(order)})
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Remember the script of a run that breaks a rule; Hypothesis ends with the shortest."""
+        try:
+            yield
+        except Exception as error:
+            self.broken = True
+            steps = list(self.player.steps) if self.player is not None else []
+            type(self).lost[:] = [(steps, error)]
+            raise
+
+    def _name(self) -> str:
+        self.names += 1
+        return f"m{self.names}"
+
+    def _pending(self, pick: int) -> str:
+        assert self.player is not None
+        lists = self.player.monitor.ledger.lists
+        pending = [*lists[NEXT_TURN], *lists[NEXT_STEP]]
+        return pending[pick % len(pending)] if pending else f"m{pick}"
+
+    def _has(self, feature: str) -> bool:
+        return not self.core and self.player is not None and feature in self.player.features
+
+
+TOOLS: list[Json] = [
+    {"name": "t", "mode": "exclusive"},
+    {"name": "p", "mode": "parallel"},
+    {"name": "stubborn", "mode": "parallel"},
+]
+
+
+def text(name: str) -> Json:
+    """A message whose text is its id."""
+    return {"id": name, "text": name}
+
+
+def profile(examples: int, steps: int = 25, *, derandomize: bool = True) -> settings:
+    """Settings of a run: no database, no deadline; shrinking stays on."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        derandomize=derandomize,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        report_multiple_bugs=False,
+    )
+
+
+def run_suite(kind: type[Suite], chosen: settings) -> None:
+    """Run the suite of a class.
+
+    Raises:
+        Violation: a rule is broken; ``kind.lost`` holds the shrunk script.
+    """
+    kind.lost.clear()
+    run_state_machine_as_test(kind, settings=chosen)
+
+
+__all__ = ["Suite", "Violation", "profile", "run_suite"]
