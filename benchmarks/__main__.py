@@ -89,7 +89,9 @@ def main(arguments: list[str] | None = None) -> int:
             f"no benchmark is named {', '.join(unknown)}; there are "
             + ", ".join([benchmark.name for benchmark in benchmarks])
         )
-    rows = [measure(benchmark, given.rounds) for benchmark in benchmarks if not given.only or benchmark.name in given.only]
+    rows = [
+        measure(benchmark, given.rounds) for benchmark in benchmarks if not given.only or benchmark.name in given.only
+    ]
     if given.json:
         print(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
     else:

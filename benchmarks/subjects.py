@@ -8,8 +8,22 @@ from typing import Any
 
 import trio
 
-from treadle import Agent, AgentOptions, BlockEnd, BlockStart, Chunk, Finish, Finished, Host, ModelInfo, TextDelta
-from treadle import ArgumentsDelta, ModelRequest, Tool, ToolRun
+from treadle import (
+    Agent,
+    AgentOptions,
+    ArgumentsDelta,
+    BlockEnd,
+    BlockStart,
+    Chunk,
+    Finish,
+    Finished,
+    Host,
+    ModelInfo,
+    ModelRequest,
+    TextDelta,
+    Tool,
+    ToolRun,
+)
 
 INFO = ModelInfo()
 OPTIONS = AgentOptions(provider="bench", model="prebuilt")
@@ -20,11 +34,11 @@ def text_answer(text: str = "Done.", chunks: int = 1) -> list[Chunk]:
     return [BlockStart(0, "text"), *[TextDelta(0, text) for _ in range(chunks)], BlockEnd(0), Finished(Finish("stop"))]
 
 
-def tool_answer(ids: Iterable[str]) -> list[Chunk]:
-    """The chunks of an answer that calls the ``work`` tool once under each id."""
+def tool_answer(ids: Iterable[str], start: int = 0) -> list[Chunk]:
+    """The chunks of an answer that calls the ``work`` tool once under each id; blocks are numbered from ``start``."""
     out: list[Chunk] = []
-    for index, id in enumerate(ids):
-        out += [BlockStart(index, "tool-call", id, "work"), ArgumentsDelta(index, "{}"), BlockEnd(index)]
+    for index, name in enumerate(ids, start):
+        out += [BlockStart(index, "tool-call", name, "work"), ArgumentsDelta(index, "{}"), BlockEnd(index)]
     return [*out, Finished(Finish("tool-calls"))]
 
 

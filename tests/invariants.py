@@ -26,6 +26,7 @@ from treadle.session.events import (
     encode_event,
 )
 from treadle.session.log import Session
+from treadle.session.surface import Surface
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:
@@ -36,9 +37,10 @@ def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) ->
     check_calls(events)
     check_inbox(events)
     check_reload(session)
-    for request in requests:
+    asked = list(requests)
+    for request in asked:
         check_pairing(request.messages)
-        check_rebuilt(session, request)
+    check_rebuilt(session, asked)
 
 
 def check_lines(events: Sequence[Event]) -> None:
@@ -140,17 +142,20 @@ def check_pairing(messages: Iterable[Message]) -> None:
     assert not open_calls, f"{open_calls} are not answered"
 
 
-def check_rebuilt(session: Session, request: ModelRequest) -> None:
-    """Q1: the request is what the log before its attempt says it is."""
+def check_rebuilt(session: Session, requests: Iterable[ModelRequest]) -> None:
+    """Q1: each request is what the log before its attempt says it is."""
+    asked = {request.attempt_id: request for request in requests}
+    surface, header = Surface(), None
     for entry in session.events:
-        if isinstance(entry.data, (AssistantMessageAdded, AssistantAttempt)):
-            if entry.data.attempt_id == request.attempt_id:
-                break
-    else:
-        raise AssertionError(f"attempt {request.attempt_id} left nothing in the log")
-    before = list(session.events)[: entry.seq]
-    headers = [data for event in before if isinstance(data := event.data, RequestHeader)]
-    assert headers, "a request without a header"
-    assert headers[-1].config == request.config
-    assert headers[-1].tools == request.tools
-    assert list(Session(session.header, before).history()) == list(request.messages)
+        data = entry.data
+        if isinstance(data, RequestHeader):
+            header = data
+        elif isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
+            request = asked.pop(data.attempt_id, None)
+            if request is not None:
+                assert header is not None, f"{entry.seq}: a request without a header"
+                assert (header.config, header.tools) == (request.config, request.tools)
+                assert list(surface.history()) == list(request.messages), f"{entry.seq}: not the log's history"
+        if entry.surface_op is not None:
+            surface.apply(entry)
+    assert not asked, f"attempts {list(asked)} left nothing in the log"

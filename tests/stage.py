@@ -292,7 +292,7 @@ async def stage(
     When the block is over the agent is disposed and its log and requests are checked against the invariants.
     """
     model = model or ScriptedModel(script)
-    async with host or Host() as opened:
+    async with host or Host(checks=True) as opened:
         opened.models.register("scripted", model)
         for one in tools:
             opened.tools.register(one)

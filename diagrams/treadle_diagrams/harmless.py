@@ -11,7 +11,9 @@ from xml.sax.saxutils import escape
 from treadle.models.messages import Block, Text
 from treadle.sums import to_builtins
 
-_ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]")
+_ODD = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]"
+)
 """Controls, marks that turn the direction of text around, and what XML cannot hold; line ends and tabs may stay."""
 
 
@@ -21,10 +23,7 @@ def harmless(text: str) -> str:
 
 
 def _written_out(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"[U+{code:04X}]"
+    return f"[U+{ord(found.group()):04X}]"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -55,11 +54,11 @@ def call_text(name: str, arguments: str, limit: int = 200) -> str:
     """A tool call for people, on one line: ``name(key=value, …)``."""
     try:
         given: Any = json.loads(arguments or "{}") if len(arguments) < 100_000 else None
+        if isinstance(given, dict):
+            pairs = cast("dict[str, Any]", given).items()
+            arguments = ", ".join([f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in pairs])
     except (ValueError, RecursionError):
-        given = None
-    if isinstance(given, dict):
-        pairs = cast("dict[str, Any]", given).items()
-        arguments = ", ".join([f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in pairs])
+        pass  # shown as it is
     return one_line(f"{name}({arguments})", limit)
 
 

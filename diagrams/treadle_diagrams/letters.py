@@ -137,7 +137,12 @@ class Mail:
         if known is not None and known.fate in ("pending", "claimed"):
             return self._move(known, message, target, at)
         letter = Letter(
-            message.id, blocks_text(message.content), source_text(message.source), self._way(message, target), target, at
+            message.id,
+            blocks_text(message.content),
+            source_text(message.source),
+            self._way(message, target),
+            target,
+            at,
         )
         self._known[message.id] = letter
         self.letters.append(letter)

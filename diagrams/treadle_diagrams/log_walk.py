@@ -19,6 +19,7 @@ claims, and how each turn ended. What is concluded from it:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ class Reached(NamedTuple):
 def states_of(events: Iterable[ev.Event]) -> tuple[Reached, ...]:
     """The states that a session was in, in order, those that it inherited included; loops are told as well."""
     reader = _read(events, inherited=True)
-    dests = {(row.source, row.trigger): row.dest for row in lc.TABLE}
+    dests: dict[tuple[Enum, Enum], lc.State] = {(row.source, row.trigger): row.dest for row in lc.TABLE}
     told = [Reached(passage.seq or 0, dests[passage.state, passage.trigger], passage) for passage in reader.passages]
     return tuple(sorted([*told, *reader.jumps], key=lambda reached: reached.seq))
 

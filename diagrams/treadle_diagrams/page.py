@@ -84,7 +84,7 @@ def _facts(header: SessionHeader, events: Sequence[Event], entries: Sequence[Any
 
 
 def _static(name: str) -> str:
-    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
+    return (files("treadle_diagrams") / "static" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -104,7 +104,7 @@ _DOCUMENT = """\
 </head>
 <body>
 <header class="top">
-<h1>session {name}</h1>
+<h1>{name}</h1>
 <p class="facts">{facts}</p>
 <div class="find">
 <input id="find" type="search" placeholder="search  (press /)" aria-label="search the transcript" spellcheck="false">

@@ -36,7 +36,9 @@ def bars_by_turn(spans: Iterable[Span]) -> dict[int, list[Bar]]:
             whole = (turn.end.time if turn.end is not None else span.end.time) - turn.begin.time
             if whole > 0:
                 begin = (span.begin.time - turn.begin.time) / whole
-                bars[span.turn].append(Bar(span.kind, max(0.0, begin), min(1.0, (span.end.time - turn.begin.time) / whole)))
+                bars[span.turn].append(
+                    Bar(span.kind, max(0.0, begin), min(1.0, (span.end.time - turn.begin.time) / whole))
+                )
     return bars
 
 
@@ -68,10 +70,7 @@ def strip_svg(reached: Sequence[Reached], first: int, count: int, turns: Sequenc
     drawn = "".join([f'<path class="{kind}" d="{"".join(data)}"/>' for kind, data in paths.items()])
     every = len(turns) // 36 + 1
     ticks = "".join(
-        [
-            f'<text x="{100 * (seq - first) / max(1, count):.2f}%" y="31">{turn}</text>'
-            for turn, seq in turns[::every]
-        ]
+        [f'<text x="{100 * (seq - first) / max(1, count):.2f}%" y="31">{turn}</text>' for turn, seq in turns[::every]]
     )
     return (
         f'<svg class="strip" aria-hidden="true"><svg width="100%" height="18" preserveAspectRatio="none"'

@@ -8,14 +8,12 @@ from typing import Any
 
 from treadle.session.events import Event
 
-from .entries import Answered, AnyEntry, Called, Dropped, Failed, Noted, Retried, Said, Settled, TurnClosed
-from .harmless import call_text, one_line
+from .entries import AnyEntry
+from .harmless import one_line
 from .letters import Letter, Mark
 from .log_walk import Reached
 from .spans import Span
-
-ROOM = 90
-"""How many characters a label has."""
+from .summary import ROOM, summary
 
 
 def page_data(
@@ -29,7 +27,10 @@ def page_data(
     start = events[0].time if events else 0
     types = list(dict.fromkeys([entry.type for entry in events]))
     numbers = {name: number for number, name in enumerate(types)}
-    summaries = {entry.seq: text for entry in entries if (text := summary(entry))}
+    told: dict[int, list[AnyEntry]] = {}
+    for entry in entries:
+        told.setdefault(entry.seq, []).append(entry)
+    summaries = {entry.seq: text for entry in events if (text := summary(entry, told.get(entry.seq, ())))}
 
     def mark(at: Mark | None) -> list[int] | None:
         return None if at is None else [at.seq, at.time - start]
@@ -78,27 +79,3 @@ def embedded(data: Any) -> str:
     """JSON that may stand inside a script element: no markup, no line separators, whatever the data says."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def summary(entry: AnyEntry) -> str:
-    """An entry on one short line; empty where its type says it all."""
-    match entry:
-        case Said() | Dropped():
-            return one_line(f"{entry.sender}: {entry.text}", ROOM)
-        case Answered():
-            said = " ".join([part.text if part.kind == "text" else part.name for part in entry.parts])
-            return one_line(("interrupted: " if entry.interrupted else "") + said, ROOM)
-        case Failed():
-            return "interrupted" if entry.interrupted else one_line(f"{entry.code}: {entry.why}", ROOM)
-        case Called():
-            return call_text(entry.name, entry.arguments, ROOM)
-        case Settled():
-            return one_line(f"{entry.code or 'error'}: {entry.text}" if entry.is_error else entry.text, ROOM)
-        case Retried():
-            return f"in {entry.delay:.1f} s"
-        case TurnClosed():
-            return one_line(entry.why, ROOM)
-        case Noted():
-            return one_line(entry.text, ROOM)
-        case _:
-            return ""

@@ -129,7 +129,9 @@ def _entry(entry: AnyEntry) -> str:
         case Dropped():
             return _line(entry, "dropped", f"{entry.fate}: “{entry.text}”", entry.sender)
         case Retried():
-            return _line(entry, "wait", f"attempt {entry.attempt} in {entry.delay:.1f} s, after {entry.code}: {entry.why}")
+            return _line(
+                entry, "wait", f"attempt {entry.attempt} in {entry.delay:.1f} s, after {entry.code}: {entry.why}"
+            )
         case Routed():
             tools = f" · tools: {', '.join(entry.tools)}" if entry.tools else ""
             return _line(entry, "route", f"{entry.reason} request to {entry.route or 'no route'}{tools}")
@@ -165,13 +167,16 @@ def _said(entry: Said) -> str:
 
 def _answer(entry: Answered | Failed) -> str:
     body = "".join([_part(part) for part in entry.parts])
+    calls = [part.name for part in entry.parts if part.kind == "call"]
+    if calls and not body:
+        body = f'<p class="line">calls {markup(", ".join(calls))}</p>'
     marks = ["interrupted"] if entry.interrupted else []
     if isinstance(entry, Failed) and not entry.interrupted:
         body = f'<p class="why">{markup(f"{entry.code}: {entry.why}")}</p>' + body
     if isinstance(entry, Answered) and entry.finish not in ("", "stop", "tool-calls"):
         marks.append(entry.finish)
     facts = [f"took {duration(entry.took)}"] if entry.took is not None else []
-    if isinstance(entry, Answered) and entry.first is not None and entry.took:
+    if isinstance(entry, Answered) and entry.first is not None and entry.first >= 20:
         facts.append(f"first word after {duration(entry.first)}")
     facts += usage_text(entry.usage)
     foot = f"<footer>{markup(' · '.join(facts))}</footer>" if facts else ""
@@ -215,10 +220,10 @@ def _pretty(arguments: str) -> str:
         return arguments
     try:
         given: Any = json.loads(arguments)
+        spread = json.dumps(given, ensure_ascii=False, indent=1)
+        return spread if len(spread) > 72 else json.dumps(given, ensure_ascii=False)
     except (ValueError, RecursionError):
         return arguments
-    spread = json.dumps(given, ensure_ascii=False, indent=1)
-    return spread if len(spread) > 72 else json.dumps(given, ensure_ascii=False)
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from treadle.session import events as ev
 from .entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
 from .harmless import blocks_text, call_text, counted, one_line, tag_of
 from .letters import Letter, Mark, letters_of
-from .spans import Span, spans_of
+from .spans import Span, open_turns_of, spans_of
 from .transcript import transcript
 from .units import duration
 
@@ -107,20 +107,6 @@ def _placed(events: Sequence[ev.Event]) -> Iterator[_Placed]:
     yield from _stops(events, spans)
 
 
-def open_turns_of(events: Iterable[ev.Event]) -> dict[int, int]:
-    """The turn that is open at each event that lies in one, by seq."""
-    turns: dict[int, int] = {}
-    current: int | None = None
-    for entry in events:
-        if isinstance(entry.data, ev.TurnStart):
-            current = entry.data.turn
-        if current is not None:
-            turns[entry.seq] = current
-        if isinstance(entry.data, ev.TurnEnd):
-            current = None
-    return turns
-
-
 # --- the inbox --------------------------------------------------------------------------------------------------------
 
 _SENDERS: dict[str, Lane] = {"tool": "tools", "hook": "hooks"}
@@ -191,9 +177,13 @@ def _result(entry: Settled) -> Item:
     name = entry.name or entry.call_id
     if entry.code in _NOT_RUN:
         text = one_line(f"{name} is not run: {entry.code}", ROOM)
-        return Arrow(entry.time, "hooks", "driver", text, "cut") if entry.code in _DENIED else Note(entry.time, text, "driver")
+        return (
+            Arrow(entry.time, "hooks", "driver", text, "cut")
+            if entry.code in _DENIED
+            else Note(entry.time, text, "driver")
+        )
     text = f"{entry.code or 'error'}: {entry.text}" if entry.is_error else entry.text
-    return Arrow(entry.time, "tools", "driver", one_line(text, ROOM), "cut" if entry.is_error else "reply")
+    return Arrow(entry.time, "tools", "driver", one_line(text, ROOM) or "nothing", "cut" if entry.is_error else "reply")
 
 
 def _ended(entry: TurnClosed) -> str:

@@ -63,10 +63,11 @@ class _Sheet:
         match item:
             case Arrow():
                 self._arrow(item)
-            case Note(lane=None):
-                self._heading(item)
             case Note(lane=lane):
-                self._note(item, lane)
+                if lane is None:
+                    self._heading(item)
+                else:
+                    self._note(item, lane)
             case Shade(begins=True):
                 self.shade = self.y if self.shade is None else self.shade
             case _:
@@ -160,7 +161,9 @@ class _Sheet:
         told = "+" + duration(max(0, time - self.start))
         if told != self.told:
             self.told = told
-            self.drawn.append(f'<text class="time" x="{GUTTER - LANE_WIDTH // 2 - 8}" y="{y:g}" text-anchor="end">{told}</text>')
+            self.drawn.append(
+                f'<text class="time" x="{GUTTER - LANE_WIDTH // 2 - 8}" y="{y:g}" text-anchor="end">{told}</text>'
+            )
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 
@@ -173,9 +176,9 @@ class _Sheet:
                 self._bar(lane, since, bottom)
         long = bottom > 900
         height = bottom + MARGIN + (HEAD if long else 0)
+        size = f'width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}"'
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="treadle-sequence" role="img"'
-            f' width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="treadle-sequence" role="img" {size}>',
             f"<title>{markup(title)}</title><style>\n{style}</style>",
             f'<rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:g}" rx="10"/>',
             *self.bands,

@@ -52,5 +52,5 @@ def _lines(item: Item) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Text that Mermaid takes for nothing else: what could be syntax is written as its number."""
-    return _MEANT.sub(lambda found: f"#{ord(found.group())};", text)
+    """Text that Mermaid takes for nothing else: what could be syntax is written as its number; it wants some text."""
+    return _MEANT.sub(lambda found: f"#{ord(found.group())};", text) or "…"

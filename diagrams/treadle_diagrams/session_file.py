@@ -120,12 +120,23 @@ def read_session(path: str | Path) -> SessionFile:
         OSError: the file cannot be read.
     """
     path = Path(path)
-    check_plain(path)
+    if path.name.endswith(".zst"):
+        raise MisuseError(f"{path} is compressed: unpack it first, with `zstd -d {path.name}`")
+    return parse_session(path.read_bytes(), path)
+
+
+def parse_session(data: bytes, path: Path) -> SessionFile:
+    """Read the content of a session's file as far as possible; ``path`` is named in errors.
+
+    Raises:
+        SessionCorrupt: not even the header can be read.
+        SessionFormatUnsupported: it is in another format (P5).
+    """
     reader = LineReader(path)
     torn, damage = None, None
     events: list[Event] = []
     try:
-        events += reader.take(path.read_bytes())
+        events += reader.take(data)
         torn = reader.finish()
     except TreadleError as error:
         damage = error
@@ -133,13 +144,3 @@ def read_session(path: str | Path) -> SessionFile:
     if reader.header is None:
         raise damage or SessionCorrupt("the file has no header line", path=str(path), line=1)
     return SessionFile(path, reader.header, tuple(events), torn, damage)
-
-
-def check_plain(path: Path) -> None:
-    """Check that a file is not compressed.
-
-    Raises:
-        MisuseError: it is.
-    """
-    if path.name.endswith(".zst"):
-        raise MisuseError(f"{path} is compressed: unpack it first, with `zstd -d {path.name}`")

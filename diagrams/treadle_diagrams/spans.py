@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from attrs import define, field
@@ -61,7 +61,7 @@ class _Reader:
     step: Span | None = None
     retry: Span | None = None
     calls: dict[str, Span] = field(factory=dict[str, Span])
-    sent: Mark = Mark(0, 0)
+    sent: Mark = field(factory=lambda: Mark(0, 0))
     """The last event before a request is sent."""
     attempts: int = 0
 
@@ -106,7 +106,8 @@ class _Reader:
     def _attempt(self, data: ev.AssistantMessageAdded | ev.AssistantAttempt, at: Mark) -> None:
         self.attempts += 1
         span = self._open("attempt", f"attempt {self.attempts}" if self.attempts > 1 else "model", self.sent)
-        span.first = began_of(data.stream)
+        began = began_of(data.stream)
+        span.first = None if began is None else max(self.sent.time, min(began, at.time))
         if data.interrupted:
             outcome = "interrupted"
         elif isinstance(data, ev.AssistantAttempt):
@@ -128,14 +129,15 @@ class _Reader:
             span.end, span.outcome = end, outcome
 
 
-def _cancels(events: tuple[ev.Event, ...], reached: Iterable[Reached]) -> list[Span]:
+def _cancels(events: Sequence[ev.Event], reached: Iterable[Reached]) -> list[Span]:
     """From the first trace of each cancel to the end of its convergence."""
+    times = {entry.seq: entry.time for entry in events}
+    turns = open_turns_of(events)
     spans: list[Span] = []
     opened: Span | None = None
-    turns = _turns(events)
     for at in reached:
         converging = at.state in (CANCEL_CONVERGENCE, DISPOSAL)
-        mark = Mark(at.seq, _time(events, at))
+        mark = Mark(at.seq, times.get(at.seq, 0))
         if converging and opened is None:
             opened = Span("cancel", "converging", mark, turn=turns.get(at.seq))
             spans.append(opened)
@@ -145,22 +147,15 @@ def _cancels(events: tuple[ev.Event, ...], reached: Iterable[Reached]) -> list[S
     return spans
 
 
-def _time(events: tuple[ev.Event, ...], at: Reached) -> int:
-    if at.passage is not None and at.passage.time is not None:
-        return int(at.passage.time)
-    first = events[0].seq if events else 0
-    return events[min(max(0, at.seq - first), len(events) - 1)].time
-
-
-def _turns(events: tuple[ev.Event, ...]) -> dict[int, int]:
-    """The open turn at each event that lies in one."""
+def open_turns_of(events: Iterable[ev.Event]) -> dict[int, int]:
+    """The turn that is open at each event that lies in one, by seq."""
     turns: dict[int, int] = {}
-    open_turn: int | None = None
+    current: int | None = None
     for entry in events:
         if isinstance(entry.data, ev.TurnStart):
-            open_turn = entry.data.turn
-        if open_turn is not None:
-            turns[entry.seq] = open_turn
+            current = entry.data.turn
+        if current is not None:
+            turns[entry.seq] = current
         if isinstance(entry.data, ev.TurnEnd):
-            open_turn = None
+            current = None
     return turns

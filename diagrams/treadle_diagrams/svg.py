@@ -43,10 +43,7 @@ class _Overlay:
 
     def suffix(self, move: Move) -> str:
         """What stands behind a walked trigger: its count and time."""
-        visit = self.walk.visits.get(move.key) if self.walk else None
-        if not visit or not visit.count:
-            return ""
-        return f"×{visit.count}" if visit.spent is None else f"×{visit.count} {duration(visit.spent)}"
+        return self.walk.told(move.key) if self.walk is not None else ""
 
 
 def svg(
@@ -232,10 +229,10 @@ def _state(state: str, place: Place, graph: Graph, overlay: _Overlay) -> str:
     box = Rect(place.x - place.width / 2, place.y - place.height / 2, place.width, place.height)
     spent = _spent(state, graph, overlay)
     lift = 7 if spent else 0
+    head = f'<g class="state {place.kind}{marks}" data-state={quoteattr(state)}>'
     return "".join(
         (
-            f'<g class="state {place.kind}{marks}" data-state={quoteattr(state)}>'
-            f"<title>{escape(state)}{escape(spent)}</title>",
+            f"{head}<title>{escape(state)}{escape(spent)}</title>",
             _box(box, 0, 8),
             _box(box, 4, 5) if final else "",
             f'<text x="{_number(place.x)}" y="{_number(place.y + 5 - lift)}">{escape(state)}</text>',

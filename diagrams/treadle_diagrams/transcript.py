@@ -68,15 +68,23 @@ class Teller:
         """Tell one event; most tell one entry or none."""
         fallen = self.mail.take(entry)
         told = self._tell(entry)
-        if not isinstance(entry.data, (ev.InboxSpliced, ev.TurnEnd, ev.ToolResultAdded, ev.StepEnd)):
+        if not isinstance(entry.data, (ev.InboxSpliced, ev.ToolCallStarted, ev.ToolResultAdded)):
             self._sent = entry.time
         if not fallen:
             return told
-        at = {"seq": entry.seq, "time": entry.time, "turn": self._turn if self._turn is not None else fallen[0].turn}
-        dropped: list[AnyEntry] = [
-            Dropped(**at, id=one.id, text=one.text, sender=one.sender, fate=one.fate) for one in fallen
-        ]
-        return [*dropped, *told]
+        return [*[self._dropped(entry, letter) for letter in fallen], *told]
+
+    def _dropped(self, entry: ev.Event, letter: Letter) -> Dropped:
+        turn = self._turn if self._turn is not None else letter.turn
+        return Dropped(
+            seq=entry.seq,
+            time=entry.time,
+            turn=turn,
+            id=letter.id,
+            text=letter.text,
+            sender=letter.sender,
+            fate=letter.fate,
+        )
 
     def _tell(self, entry: ev.Event) -> list[AnyEntry]:
         data = entry.data
@@ -152,7 +160,7 @@ class Teller:
             finish=data.finish.kind if data.finish is not None else "",
             usage=data.usage,
             took=None if self._sent is None else entry.time - self._sent,
-            first=None if self._sent is None or began is None else max(0, began - self._sent),
+            first=None if self._sent is None or began is None else max(0, min(began, entry.time) - self._sent),
         )
 
     def _failed(self, entry: ev.Event, data: ev.AssistantAttempt) -> Failed:
@@ -297,4 +305,3 @@ def _piece(chunk: Chunk) -> Part | None:
 def began_of(stream: TimedStream | None) -> int | None:
     """When the first piece of an attempt arrived, in milliseconds since the epoch."""
     return next((segment.times[0] for segment in stream.segments if segment.times), None) if stream else None
-

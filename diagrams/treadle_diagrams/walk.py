@@ -14,6 +14,7 @@ from treadle.errors import InvalidData, MisuseError
 from treadle.lifecycle import TABLE
 
 from .graph import Graph, Transition, graph_of
+from .units import duration
 
 
 class Passage(NamedTuple):
@@ -45,6 +46,12 @@ class Visit:
     first: float | None = None
     last: float | None = None
 
+    def __str__(self) -> str:
+        """Count and time, as in ``×4 1.2s``; empty when it was not walked."""
+        if not self.count:
+            return ""
+        return f"×{self.count}" if self.spent is None else f"×{self.count} {duration(self.spent)}"
+
 
 @frozen
 class Walk:
@@ -56,6 +63,10 @@ class Walk:
         """How often the row of that key was walked."""
         visit = self.visits.get(key)
         return visit.count if visit else 0
+
+    def told(self, key: tuple[str, str]) -> str:
+        """Count and time of the row of that key; empty when it was not walked."""
+        return str(self.visits.get(key) or "")
 
 
 def walk_through(
@@ -75,7 +86,8 @@ def walk_through(
     visits: dict[tuple[str, str], Visit] = {}
     entered: float | None = None
     for given in passages:
-        passage = Passage(*given)
+        told = given if isinstance(given, Passage) else None
+        passage = told or Passage(given[0], given[1], given[2] if len(given) == 3 else None)
         key = (passage.state.name, passage.trigger.name)
         if key not in moves:
             raise MisuseError(

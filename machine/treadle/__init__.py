@@ -40,11 +40,11 @@ from .errors import (
     TreadleError,
 )
 from .factory import LoopFactory
+from .handle import AgentHandle, Disposal
 from .hooks import Emit, HookPoint, Mode, Serial, Waterfall
 from .host import Host
 from .ids import AttemptId, CallId, MessageId, SessionId, new_id, session_id
 from .initiator import current_initiator
-from .life import AgentHandle, Disposal
 from .lifecycle import LIFECYCLE, TABLE, Lifecycle, Row, State, Trigger
 from .models.adapter import ModelAdapter, ModelInfo, ModelRequest, RetryPolicy
 from .models.failures import Code, Failure, ModelFailure
@@ -128,6 +128,7 @@ from .session.store import (
 )
 from .sessions import Sessions
 from .signal import Signal
+from .subagent import subagent
 from .tools.definition import Tool, ToolOutput, ToolRun, tool
 from .tools.registry import ToolRegistry
 from .unloading import Unloading
@@ -296,5 +297,6 @@ __all__ = [
     "read_definition",
     "register_agent_option",
     "session_id",
+    "subagent",
     "tool",
 ]

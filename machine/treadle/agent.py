@@ -10,11 +10,13 @@ from attrs import frozen
 from . import inputs as i
 from .effects import Status
 from .errors import AgentBusy, MisuseError
+from .hook_registry import HookRegistry
 from .ids import SessionId, new_id
 from .inbox import NEXT_STEP, NEXT_TURN, normalize, whole
 from .lifecycle import State
 from .maintenance import MaintenanceTask
 from .models.messages import USER, Block, Source, Text, UserMessage, check_user_message
+from .pictures import picture
 from .prompt_parts import PromptRegistry
 from .receipts import Receipt
 from .session.events import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason, Target
@@ -171,6 +173,11 @@ class Agent:
     def tools(self) -> ToolRegistry:
         """The tools of this agent; registering here makes them its own (K10)."""
         return ToolRegistry(self.scope)
+
+    @property
+    def hooks(self) -> HookRegistry:
+        """Listeners that hear this agent only (H3)."""
+        return HookRegistry(self.scope)
 
     @property
     def prompt(self) -> PromptRegistry:
@@ -349,6 +356,9 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.id} {self.state.value}>"
+
+    def _repr_html_(self) -> str | None:
+        return picture("agent_html", self)
 
 
 def attach(agent: Agent, driver: Any) -> None:

@@ -32,8 +32,8 @@ from .session.events import Event
 from .tools.definition import Tool, tool
 
 if TYPE_CHECKING:
+    from .handle import AgentHandle
     from .host import Host
-    from .life import AgentHandle
 
 T = TypeVar("T")
 
@@ -138,10 +138,10 @@ class Bridge:
         self._loop_side = LoopSide(asyncio.get_running_loop(), self._thread)
         self._thread.start()
         try:
-            await _undisturbed(self._thread.started)
+            await undisturbed(self._thread.started)
         except BaseException:
             self._thread.stop()
-            await _undisturbed(self._thread.ended)
+            await self._ended()
             raise
         return self
 
@@ -149,7 +149,13 @@ class Bridge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.stop()
-        await _undisturbed(self._thread.ended)
+        await self._ended()
+
+    async def _ended(self) -> None:
+        try:
+            await undisturbed(self._thread.ended)
+        finally:
+            self._thread.join()
 
     # --- into the host's thread ---------------------------------------------------------------------------------------
 
@@ -202,13 +208,13 @@ class Bridge:
 
     async def _abandon(self, work: Work[T], lost: Callable[[T], Awaitable[object]] | None) -> None:
         try:
-            value = await _undisturbed(work.reply, reraise=False)
+            value = await undisturbed(work.reply, reraise=False)
         except Exception:
             return  # the cancellation goes on; it is what the caller asked for
         if lost is not None:
             rest: Work[object] = Work()
             self._thread.start_work(rest, lost, value)
-            await _undisturbed(rest.reply, reraise=False)
+            await undisturbed(rest.reply, reraise=False)
 
     # --- back into the loop -------------------------------------------------------------------------------------------
 
@@ -261,15 +267,13 @@ class Bridge:
         return self._loop_side is not None and self._loop_side.runs_for(agent)
 
 
-async def _undisturbed(reply: Reply[T], *, reraise: bool = True) -> T:
+async def undisturbed(reply: Reply[T], *, reraise: bool = True) -> T:
     """Wait to the end; a cancellation that comes meanwhile goes on afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not reply.done():
         try:
             await reply
         except asyncio.CancelledError as error:
-            if reply.done():
-                break
             cancelled = error
         except Exception:
             break

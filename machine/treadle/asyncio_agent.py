@@ -16,8 +16,8 @@ from .session.events import Cause, EndReason, Target
 
 if TYPE_CHECKING:
     from .asyncio import Bridge
+    from .handle import AgentHandle
     from .ids import SessionId
-    from .life import AgentHandle
     from .lifecycle import State
     from .maintenance import MaintenanceTask
     from .options import AgentOptions
@@ -238,7 +238,7 @@ class BridgedAgent:
         return FrameStream(self._bridge, self.native)
 
     def stream(self, message: UserMessage | str) -> FrameStream:
-        """Follow up with a message and iterate over the frames until the agent is idle again.
+        """Follow up with a message and iterate over the frames of the turn that answers it.
 
         Leaving early leaves the turn alone; ``cancel`` stops it.
 
@@ -246,18 +246,8 @@ class BridgedAgent:
             InvalidMessage: the message cannot be accepted (D3).
             DuplicateMessage, AgentDisposed: from the iteration, when it was not accepted.
         """
-        frames = self.frames()
-        frames.receipt = self.followup(message)
-        end = frames.end
-
-        async def wait() -> None:
-            try:
-                await self.native.when_idle()
-            finally:
-                end()
-
-        self._bridge.start(wait).reply.ignore()
-        return frames
+        delivered = checked(message)
+        return FrameStream(self._bridge, self.native, delivered, BridgedReceipt(self._bridge, delivered.id))
 
     def __repr__(self) -> str:
         return f"<BridgedAgent {self.id} {self.state.value}>"

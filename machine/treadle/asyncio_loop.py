@@ -85,8 +85,8 @@ class _Crossing:
 
     def cancel(self) -> None:
         """Cancel the task; in the loop's thread, after ``begin``."""
-        if self._task is not None:
-            self._task.cancel()
+        assert self._task is not None
+        self._task.cancel()
 
     @property
     def cancelled(self) -> bool:

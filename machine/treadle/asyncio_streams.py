@@ -4,24 +4,143 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from .errors import BridgeClosed, ScopeClosed, StreamOverrun
-from .hooks import Emit, HookPoint
-from .points import ASSISTANT_STREAM, SESSION_EVENT, AssistantStream, StreamFrame
+from .points import (
+    ASSISTANT_STREAM,
+    INBOX_CLAIMED,
+    INBOX_DISCARDED,
+    SESSION_EVENT,
+    AssistantStream,
+    InboxClaimed,
+    InboxDiscarded,
+    SessionEventAdded,
+    StreamFrame,
+)
 from .scope import Disposer
-from .session.events import Event
+from .session.events import Event, TurnEnd
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .asyncio import Bridge
     from .asyncio_agent import BridgedReceipt
+    from .models.messages import UserMessage
+    from .receipts import Receipt
 
 T = TypeVar("T")
 MAX_FRAMES = 100_000
 """Frames that wait for a slow reader before its stream is given up."""
+
+
+class Feed:
+    """The host's side of a stream: takes what is told and wakes the reader in its loop."""
+
+    def __init__(self, agent: Agent, loop: asyncio.AbstractEventLoop, wake: asyncio.Event) -> None:
+        self.agent = agent
+        self.frames: deque[StreamFrame] = deque()
+        self.closed = False
+        self.lost = 0
+        self.undo: list[Disposer] = []
+        self._loop = loop
+        self._wake = wake
+
+    def subscribe(self) -> None:
+        """Listen, until the agent's end at the latest; in the host's thread, as everything here."""
+        try:
+            self.listen()
+            self.undo.append(self.agent.scope.defer(self.close))
+        except ScopeClosed:
+            self.close()
+
+    def listen(self) -> None:
+        """Listen to events: a reader of the log need only be woken."""
+        self.undo.append(self.agent.scope.on(SESSION_EVENT, self.ring))
+
+    def unsubscribe(self) -> None:
+        """Listen no more."""
+        while self.undo:
+            self.undo.pop()()
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+        self.closed = True
+        self.ring()
+
+    def ring(self, _: object = None) -> None:
+        """Wake the reader."""
+        try:
+            self._loop.call_soon_threadsafe(self._wake.set)
+        except RuntimeError:
+            self.closed = True  # the reader's loop is gone, and the reader with it
+
+
+class FrameFeed(Feed):
+    """Keeps the frames of live answers until they are read."""
+
+    def listen(self) -> None:
+        """Listen to frames."""
+        self.undo.append(self.agent.scope.on(ASSISTANT_STREAM, self.take))
+
+    def take(self, told: AssistantStream) -> None:
+        """Keep a frame, unless the reader is far behind."""
+        if len(self.frames) < MAX_FRAMES:
+            self.frames.append(told.frame)
+        else:
+            self.lost += 1
+        self.ring()
+
+
+class TurnFeed(FrameFeed):
+    """Keeps the frames of the one turn that a message opens, and closes with that turn."""
+
+    def __init__(
+        self, agent: Agent, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, message: UserMessage
+    ) -> None:
+        super().__init__(agent, loop, wake)
+        self._message = message
+        self._turn: int | None = None
+
+    def deliver(self) -> Receipt:
+        """Listen, then send the message.
+
+        Raises:
+            DuplicateMessage, AgentDisposed: it was not accepted.
+        """
+        self.subscribe()
+        try:
+            return self.agent.followup(self._message)
+        except BaseException:
+            self.close()
+            raise
+
+    def listen(self) -> None:
+        """Listen to frames, and to what becomes of the message and its turn."""
+        scope = self.agent.scope
+        super().listen()
+        self.undo.append(scope.on(INBOX_CLAIMED, self._claimed))
+        self.undo.append(scope.on(INBOX_DISCARDED, self._discarded))
+        self.undo.append(scope.on(SESSION_EVENT, self._event))
+
+    def take(self, told: AssistantStream) -> None:
+        """Keep a frame of that turn."""
+        if self._turn is not None:
+            super().take(told)
+
+    def _claimed(self, told: InboxClaimed) -> None:
+        if told.message.id == self._message.id:
+            self._turn = told.turn
+
+    def _discarded(self, told: InboxDiscarded) -> None:
+        if told.message.id == self._message.id:
+            self.close()
+
+    def _event(self, told: SessionEventAdded) -> None:
+        data = told.event.data
+        if self._turn is not None and type(data) is TurnEnd and data.turn == self._turn:
+            self.unsubscribe()
+            self.close()
 
 
 class Stream(Generic[T]):
@@ -30,53 +149,48 @@ class Stream(Generic[T]):
     Iterate it, or use it as an async context manager around the iteration, so that it is let go of at once.
     """
 
-    def __init__(self, bridge: Bridge, agent: Agent, point: HookPoint[Any]) -> None:
+    feed: Feed
+
+    def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._agent = agent
-        self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._closed = False
-        self._undo: list[Disposer] = []
-        self._feed = Feed(self._loop, self._wake, keeps=point is ASSISTANT_STREAM)
-        bridge.call(_subscribe, agent, point, self._feed, self._undo)
 
     def _next(self) -> T | None:
         """The next item, if it is there."""
         raise NotImplementedError
 
+    async def _finish(self) -> None:
+        """Raise what the end has to tell."""
+
     async def __anext__(self) -> T:
         while True:
             self._wake.clear()
-            item = self._next()
+            over = self._closed or self.feed.closed
+            item = self._next() if not self._closed else None
             if item is not None:
                 return item
-            if self._closed or self._feed.closed:
-                item = self._next()
-                if item is not None:
-                    return item
+            if over:
                 await self.aclose()
                 await self._finish()
                 raise StopAsyncIteration
             await self._wake.wait()
-
-    async def _finish(self) -> None:
-        """Raise what the end has to tell."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def aclose(self) -> None:
         """Stop reading. Idempotent."""
-        self._closed = True
         self._wake.set()
         self._let_go()
 
     def _let_go(self) -> None:
-        undo = self._undo
-        try:
-            self._bridge.call(lambda: [function() for function in undo])
-        except BridgeClosed:
-            undo.clear()
+        if not self._closed:
+            self._closed = True
+            try:
+                self._bridge.call(self.feed.unsubscribe)
+            except BridgeClosed:
+                self.feed.undo.clear()
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,61 +201,20 @@ class Stream(Generic[T]):
         await self.aclose()
 
     def __del__(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._let_go()
-
-
-class Feed:
-    """The host's side of a stream: takes what is told and wakes the reader in its loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, *, keeps: bool) -> None:
-        self.items: deque[Any] = deque()
-        self.closed = False
-        self.lost = 0
-        self.keeps = keeps
-        self._loop = loop
-        self._wake = wake
-
-    def __call__(self, payload: object) -> None:
-        """A listener: in the host's thread."""
-        if self.keeps and isinstance(payload, AssistantStream):
-            if len(self.items) < MAX_FRAMES:
-                self.items.append(payload.frame)
-            else:
-                self.lost += 1
-        self.ring()
-
-    def close(self) -> None:
-        """Nothing comes any more."""
-        self.closed = True
-        self.ring()
-
-    def ring(self) -> None:
-        """Wake the reader."""
-        try:
-            self._loop.call_soon_threadsafe(self._wake.set)
-        except RuntimeError:
-            self.closed = True  # the reader's loop is gone, and the reader with it
-
-
-def _subscribe(agent: Agent, point: HookPoint[Any], feed: Feed, undo: list[Disposer]) -> None:
-    try:
-        undo.append(agent.scope.on(cast("Emit[object]", point), feed))
-        undo.append(agent.scope.defer(feed.close))
-    except ScopeClosed:
-        feed.close()
+        self._let_go()
 
 
 class EventStream(Stream[Event]):
     """The events of an agent's log, from a position on: what is recorded already, then what follows."""
 
     def __init__(self, bridge: Bridge, agent: Agent, start: int) -> None:
+        super().__init__(bridge)
         self._seq = start
-        super().__init__(bridge, agent, SESSION_EVENT)
+        self.feed = Feed(agent, asyncio.get_running_loop(), self._wake)
+        bridge.call(self.feed.subscribe)
 
     def _next(self) -> Event | None:
-        events = self._agent.session.events
+        events = self.feed.agent.session.events
         if self._seq >= len(events):
             return None
         entry = events[self._seq]
@@ -150,7 +223,7 @@ class EventStream(Stream[Event]):
 
 
 class FrameStream(Stream[StreamFrame]):
-    """The frames of an agent's live answers, from now on (Q9).
+    """Frames of an agent's live answers (Q9): all from now on, or those of the turn that answers a message.
 
     Attributes:
         receipt: of the message that ``BridgedAgent.stream`` sent.
@@ -159,24 +232,27 @@ class FrameStream(Stream[StreamFrame]):
         StreamOverrun: from the iteration, when the reader was so slow that frames were lost.
     """
 
-    def __init__(self, bridge: Bridge, agent: Agent) -> None:
-        self.receipt: BridgedReceipt | None = None
-        super().__init__(bridge, agent, ASSISTANT_STREAM)
+    def __init__(
+        self, bridge: Bridge, agent: Agent, message: UserMessage | None = None, receipt: BridgedReceipt | None = None
+    ) -> None:
+        super().__init__(bridge)
+        self.receipt = receipt
+        loop = asyncio.get_running_loop()
+        if message is not None and receipt is not None:
+            self.feed = feed = TurnFeed(agent, loop, self._wake, message)
+            bridge.call_into(receipt, feed.deliver)
+        else:
+            self.feed = FrameFeed(agent, loop, self._wake)
+            bridge.call(self.feed.subscribe)
 
     def _next(self) -> StreamFrame | None:
-        if self._feed.items:
-            return self._feed.items.popleft()
-        if self._feed.lost:
-            raise StreamOverrun(
-                f"{self._feed.lost} frames were lost: the reader is slower than the model; read the log"
-            )
+        feed = self.feed
+        if feed.frames:
+            return feed.frames.popleft()
+        if feed.lost:
+            raise StreamOverrun(f"{feed.lost} frames were lost: the reader is slower than the model; read the log")
         return None
 
     async def _finish(self) -> None:
         if self.receipt is not None:
             await self.receipt
-
-    @property
-    def end(self) -> Callable[[], None]:
-        """Ends the stream after what was told so far; for the host's thread."""
-        return self._feed.close

@@ -14,7 +14,7 @@ from .hooks import waterfall
 from .ids import new_id
 from .interruption import without_cancelled
 from .models.adapter import ModelRequest
-from .models.assembly import MAX_CALLS, MalformedStream, Recorder, is_blank
+from .models.assembly import MalformedStream, Recorder, is_blank
 from .models.failures import Code, Failure, ModelFailure, failure_of
 from .models.messages import AssistantMessage, Block, ToolCall
 from .models.runtime import PreparedCall
@@ -50,7 +50,7 @@ async def run_attempt(
     try:
         if run.framed:
             driver.frame(FrameStart(run.id, state.revision, operation.turn, operation.step))
-        await trio.lowlevel.checkpoint_if_cancelled()
+            await trio.lowlevel.checkpoint_if_cancelled()
         await run.play(request)
     except BaseException as raised:
         error = raised
@@ -123,16 +123,15 @@ class Attempt:
             return self.call.adapter.stream(request)
 
         self.hooked = True
-        own: AsyncIterator[Chunk] | None = None
+        given: list[AsyncIterator[Chunk]] = []
 
         async def default() -> AsyncIterator[Chunk]:
-            nonlocal own
-            own = self._adapter_stream(request)
-            return own
+            given.append(self._adapter_stream(request))
+            return given[-1]
 
         payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
-        if stream is not own:
+        if not given or stream is not given[-1]:
             return stream
         # Nobody stands between: no failure needs telling apart.
         self.hooked = False
@@ -178,7 +177,7 @@ class Attempt:
     async def _pump_framed(self, stream: AsyncIterator[Chunk]) -> None:
         """The same loop, telling of each chunk once it is recorded (Q9)."""
         recorder, clock, tell = self.recorder, time.time, self.driver.frame
-        id, revision, number = self.id, self.state.revision, 0
+        attempt, revision, number = self.id, self.state.revision, 0
         paused = clock()
         due = paused + YIELD_EVERY
         async for chunk in stream:
@@ -189,7 +188,7 @@ class Attempt:
             else:
                 recorder.add(chunk, now)
             if not recorder.frozen:
-                tell(FrameChunk(id, revision, number, int(now * 1000), chunk))
+                tell(FrameChunk(attempt, revision, number, int(now * 1000), chunk))
                 number += 1
             if type(chunk) is Finished:
                 return
@@ -259,6 +258,8 @@ class Attempt:
 
     def _identified(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
         """Give missing or repeated call ids a unique one before anything is stored (K3)."""
+        if not any([type(block) is ToolCall for block in content]):
+            return content
         taken = self.driver.session.call_ids
         seen: set[str] = set()
         out: list[Block] = []
@@ -268,8 +269,6 @@ class Attempt:
                 if not block.call_id or block.call_id in seen or block.call_id in taken or len(block.call_id) > 256:
                     block = msgspec.structs.replace(block, call_id=f"call_{new_id()}")
                 seen.add(block.call_id)
-                if len(seen) > MAX_CALLS:
-                    raise ModelFailure(Failure(f"more than {MAX_CALLS} tool calls", Code.MALFORMED_RESPONSE.value))
             out.append(block)
         return tuple(out)
 

@@ -201,15 +201,23 @@ def reserve(kernel: Kernel) -> None:
 def unreserve(kernel: Kernel) -> None:
     """Release what was held back, and replay a latched wake (D8, O0)."""
     kernel.reserved = kernel.held = False
-    replayed(kernel)
+    _use_latch(kernel)
 
 
 def replayed(kernel: Kernel) -> None:
+    """An activity has converged: replay a latched wake, or tell what it left behind (H4, L3)."""
+    if not kernel.allows(REPLAY):
+        return
+    _use_latch(kernel)
+    if kernel.allows(REPLAY) and not kernel.latched:
+        park(kernel)
+
+
+def _use_latch(kernel: Kernel) -> None:
     """Replay a latched wake that still finds work; otherwise it is spent (D5)."""
     if not kernel.allows(REPLAY) or kernel.holds_back:
         return
     if kernel.poised:
         kernel.fire(REPLAY)
-        return
-    kernel.latched = False
-    park(kernel)
+    else:
+        kernel.latched = False

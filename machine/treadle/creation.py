@@ -13,7 +13,7 @@ from .scope import Scope
 from .session.events import Event
 
 if TYPE_CHECKING:
-    from .life import AgentHandle
+    from .handle import AgentHandle
 
 Commit = Callable[[], None]
 """Runs right before publication, synchronously; raising rolls the creation back (O1)."""

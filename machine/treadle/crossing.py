@@ -71,10 +71,6 @@ class Reply(Generic[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         return self.wait().__await__()
 
-    def ignore(self) -> None:
-        """Nobody cares: a failure is not logged."""
-        self._seen = True
-
     def settle(self, value: T) -> None:
         """The host's side: the answer."""
         self._future.set_result(value)
@@ -112,6 +108,10 @@ class HostThread:
                 self.token.run_sync_soon(stop.set)
             except trio.RunFinishedError:
                 LOGGER.debug("the host had ended already")
+
+    def join(self) -> None:
+        """Wait for the thread itself, which has nothing left to do once ``ended`` is settled."""
+        self._thread.join()
 
     def _run(self) -> None:
         try:

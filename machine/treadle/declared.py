@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from .config import AgentTable, Config, PartTable
 from .default_model import DefaultModel, ModelSelection
 from .errors import ConfigError, SessionNotFound
+from .handle import AgentHandle
 from .hooks import emit
 from .ids import new_id
-from .life import AgentHandle
 from .models.scripted import ScriptedModel
 from .options import AgentOptions
 from .points import CONFIG_START_FAILED, ConfigStartFailed
@@ -20,13 +20,14 @@ from .preset_components import import_attribute
 from .preset_documents import PresetDefinition, read_definition
 from .profile import TomlProfile
 from .scope import Listener
+from .session.memory import MemoryStore
 
 if TYPE_CHECKING:
     from .host import Host
 
 Parts = Mapping[str, Callable[..., Any]]
 """Names that ``use`` may name, and what makes the part."""
-SHIPPED: dict[str, Callable[..., Any]] = {"scripted": ScriptedModel}
+SHIPPED: dict[str, Callable[..., Any]] = {"memory": MemoryStore, "scripted": ScriptedModel}
 
 
 def make_part(part: PartTable, where: str, parts: Parts) -> Any:

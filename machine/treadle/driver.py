@@ -48,6 +48,7 @@ LOGGER = logging.getLogger("treadle")
 _PROCEED = i.Proceeded()
 _REPLAY = i.Replayed()
 _TASK_NAME = "treadle.driver.Driver._drive"
+Control = fx.Settle | fx.Proceed | fx.Reread | fx.Abort | fx.Finish
 
 
 class Driver:
@@ -125,7 +126,9 @@ class Driver:
 
     def feed(self, given: i.Input) -> None:
         """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
-        self._perform(self.kernel.receive(given))
+        effects = self.kernel.receive(given)
+        if effects:
+            self._perform(effects)
         if not self._draining:
             if self._due:
                 self._drain()
@@ -144,10 +147,10 @@ class Driver:
                 entry = commit(data, effect.replaces)  # type: ignore[union-attr]
                 if watched:
                     due.append(entry)
-                kind = type(data)
-                if kind is TurnStart:
+                fact = type(data)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                if fact is TurnStart:
                     self._signal = None
-                elif kind is TurnEnd:
+                elif fact is TurnEnd:
                     self._turn_ended()
             elif kind is Publish:
                 # What would be told first, to nobody, need not be queued.
@@ -156,7 +159,7 @@ class Driver:
             elif kind is Begin:
                 self._begin(effect.operation)  # type: ignore[union-attr]
             else:
-                self._control(effect, due)
+                self._control(effect, due)  # type: ignore[arg-type]
         if self._after is not None:
             self._tell_after()
 
@@ -165,7 +168,7 @@ class Driver:
             self._due.append(self._after)
             self._after = None
 
-    def _control(self, effect: fx.Effect, due: list[Any]) -> None:
+    def _control(self, effect: Control, due: list[Any]) -> None:
         match effect:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
@@ -182,8 +185,6 @@ class Driver:
             case fx.Finish():
                 if self.finished is not None:
                     self.finished()
-            case fx.Record() | fx.Publish() | fx.Begin():
-                raise AssertionError("performed by the caller")
             case _:
                 assert_never(effect)
 

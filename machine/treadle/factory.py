@@ -12,10 +12,11 @@ from .agent import Agent, attach, driver_of
 from .creation import CreateOptions, ResumeOptions, Setup
 from .driver import Driver
 from .durability import let_go, persist, remove, reopen, store_new
-from .errors import AgentDisposed, DelegationLimit, NoFactory, NoStore, SessionLocked
+from .errors import AgentDisposed, DelegationLimit, MisuseError, NoFactory, NoStore, SessionLocked
+from .handle import AgentHandle, Disposal
 from .inbox import Inbox
 from .kernel import Kernel
-from .life import AgentHandle, Disposal, Life
+from .life import Life
 from .options import DEFAULT_OPTIONS, AgentOptions
 from .points import StartSource
 from .request import restore_requests
@@ -40,7 +41,10 @@ class LoopFactory:
 
     async def create(self, options: CreateOptions) -> AgentHandle:
         """See ``AgentFactory.create``."""
-        session = Session(self._header(options), options.seed)
+        header = self._header(options)
+        session = Session(header, options.seed)
+        if header.inherited > len(session):
+            raise MisuseError(f"{header.inherited} events cannot be inherited of a seed of {len(session)} (O13)")
         return await self._publish(session, options, options.agent_options, "startup", None)
 
     async def resume(self, options: ResumeOptions) -> AgentHandle:
@@ -69,7 +73,7 @@ class LoopFactory:
         return handle
 
     async def adopt(self, header: SessionHeader, events: Iterable[Event], options: ResumeOptions) -> AgentHandle:
-        """Resume an agent on a session that was loaded and repaired already."""
+        """Resume an agent on a session that was loaded and repaired already, without a store."""
         given = options.agent_options
         override = given.config if given is not None else None
         return await self._publish(Session(header, events), options, given or DEFAULT_OPTIONS, "resume", override)

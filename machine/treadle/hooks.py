@@ -150,7 +150,6 @@ async def waterfall(
     Raises:
         HookError: a listener returned something that the point does not take.
     """
-
     count = len(listeners)
     while index < count:
         listener = listeners[index]
@@ -161,8 +160,9 @@ async def waterfall(
         return await base()
     # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
     proceed = partial(waterfall, point, listeners, payload, base, index) if index < count else base
-    result = listener.function(payload, proceed)
-    if type(result) is CoroutineType or inspect.isawaitable(result):
+    result: Any = listener.function(payload, proceed)
+    kind = type(result)  # pyright: ignore[reportUnknownVariableType]  # anything at all
+    if kind is CoroutineType or inspect.isawaitable(result):
         result = await result
     wanted = point.result
     if wanted is not object and not isinstance(result, wanted):

@@ -18,6 +18,7 @@ from .declared import Deployment, Parts, host_arguments
 from .default_model import DefaultModel
 from .errors import MisuseError
 from .factory import LoopFactory
+from .hook_registry import HookRegistry
 from .hooks import Emit, Serial, Waterfall
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
@@ -133,6 +134,11 @@ class Host:
         return ToolRegistry(self.scope)
 
     @property
+    def hooks(self) -> HookRegistry:
+        """Listeners that hear every agent of this host (H3)."""
+        return HookRegistry(self.scope)
+
+    @property
     def prompt(self) -> PromptRegistry:
         """Prompt parts that every agent of this host has (R1)."""
         return PromptRegistry(self.scope)
@@ -189,6 +195,11 @@ class Host:
             await self._stack.__aexit__(None, None, None)
             if self._leaving is not None:
                 raise self._leaving
+
+    @property
+    def running(self) -> bool:
+        """Whether the host has been entered."""
+        return self._nursery is not None
 
     def spawn(self, run: Callable[[], Awaitable[Any]], name: str | None = None) -> None:
         """Start a task of the host's own, in the host's context (O7).

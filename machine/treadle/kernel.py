@@ -228,5 +228,4 @@ _TAKERS: dict[type[i.Input], Callable[[Kernel, Any], None]] = {
 }
 """Who takes which input; a table, since ``receive`` is called several times in every step."""
 
-if set(_TAKERS) != set(get_args(i.Input)):
-    raise AssertionError("every input has exactly one taker")
+assert set(_TAKERS) == set(get_args(i.Input)), "every input has exactly one taker"

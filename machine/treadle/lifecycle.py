@@ -18,6 +18,7 @@ from transitions import Machine, MachineError
 from transitions.core import Event as StockEvent
 
 from .errors import InvalidTrigger
+from .pictures import picture
 from .verbs import (
     Verb,
     abort_activity,
@@ -244,6 +245,9 @@ class Lifecycle:
                 f"the lifecycle has no row for {trigger.name} in {model.state.name} (L1): a fault of the caller"
             ) from error
         return row
+
+    def _repr_svg_(self) -> str | None:
+        return picture("lifecycle_svg", self)
 
 
 def check_table(rows: Iterable[Row]) -> None:

@@ -48,6 +48,11 @@ from .verbs import limit_failure, record_lost_call
 if TYPE_CHECKING:
     from .kernel import Kernel
 
+Decision = (
+    i.Entered | i.Refused | i.AttemptFailed | i.Retried | i.ToolsSettled | i.Stopped | i.Maintained | i.Failed
+)
+"""Outcomes that decide where the agent goes, unless it is being cancelled."""
+
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
@@ -57,13 +62,13 @@ def outcome(kernel: Kernel, given: i.Outcome) -> None:
     operation, kernel.owed = kernel.owed, None
     if isinstance(given, i.Answered):
         _answered(kernel, given)
-    elif kernel.cause is not None:
+    elif kernel.cause is None and not isinstance(given, i.Interrupted):
+        _decide(kernel, given, operation)
+    else:
         if isinstance(given, i.Failed):
             step = getattr(operation, "step", kernel.step)
             kernel.out.append(Publish(ErrorReported(kernel.turn, step, given.failure, given.error)))
         _converge(kernel)
-    else:
-        _decide(kernel, given, operation)
 
 
 _ANSWERS: dict[type[i.Outcome], type[Operation]] = {
@@ -94,7 +99,7 @@ def _expect(kernel: Kernel, given: i.Outcome) -> None:
         raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {kernel.owed} (L7)")
 
 
-def _decide(kernel: Kernel, given: i.Outcome, operation: Any) -> None:
+def _decide(kernel: Kernel, given: Decision, operation: Any) -> None:
     match given:
         case i.Entered():
             _entered(kernel, given)
@@ -115,7 +120,7 @@ def _decide(kernel: Kernel, given: i.Outcome, operation: Any) -> None:
         case i.Failed():
             _fail(kernel, given.failure, given.error, getattr(operation, "step", kernel.step))
         case _:
-            raise InvalidTrigger(f"{type(given).__name__} cannot follow {operation}")
+            assert_never(given)
 
 
 def _fail(kernel: Kernel, failure: Failure, error: Any, step: int) -> None:
@@ -239,10 +244,10 @@ def tool_progress(
             kernel.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
         case i.CallFinished():
             schedule.finish(given.index)
-        case i.CallRefused():
-            schedule.refuse(given.index)
         case i.CallSettled():
             _call_settled(kernel, schedule, given)
+        case i.CallRefused():
+            schedule.refuse(given.index)
         case i.CallDropped():
             schedule.settle(given.index)
             record_lost_call(kernel, given.index, "ABORTED_BEFORE_DISPATCH", with_call=True)

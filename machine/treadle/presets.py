@@ -130,7 +130,8 @@ class Presets:
                 del self._revisions[definition.id]
             if not revision.retired:
                 revision.retired = True
-                self._host.spawn(lambda: revision.end_if_unused(self._host.report))
+                if self._host.running:
+                    self._host.spawn(lambda: revision.end_if_unused(self._host.report))
 
         return dispose
 

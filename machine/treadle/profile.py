@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -78,6 +76,9 @@ class TomlProfile:
         self._replace(tomlkit.dumps(document))
 
     def _replace(self, text: str) -> None:
+        import os
+        import tempfile
+
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:

@@ -204,10 +204,10 @@ _NOTHING = PromptParts((), (), {}, {}, "")
 
 def prompt_parts(scope: Scope) -> PromptParts:
     """What is visible in a scope; cached until a registration changes."""
-    scope = scope.telling()
-    cached = scope.cached("prompt")
+    cached = scope.shown("prompt")
     if cached is not None:
         return cached
+    scope = scope.telling()
     outer = prompt_parts(scope.parent) if scope.parent is not None else _NOTHING
     kinds = ("section", "context", "variable", "tool-schemas")
     layers = scope.layers()

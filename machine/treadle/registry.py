@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import builtins
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
@@ -30,8 +31,8 @@ from .signal import Signal
 from .unloading import Unloading
 
 if TYPE_CHECKING:
+    from .handle import AgentHandle
     from .host import Host
-    from .life import AgentHandle
 
 End = Callable[[bool], Awaitable[None]]
 """Disposes an agent, taking the state in the call; the argument says whether its inbox is kept."""
@@ -64,6 +65,7 @@ class Agents(Initiators):
         self._entries: dict[str, Entry] = {}
         self._children: dict[Agent, dict[object, End]] = {}
         self._factory: AgentFactory | None = None
+        self._unload: Callable[[], Unloading] | None = None
         self._unloading: dict[Unloading, None] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -86,6 +88,10 @@ class Agents(Initiators):
         entry = self._entries.get(id)
         return entry is not None and entry.owner is owner
 
+    def children(self, owner: Agent) -> builtins.list[Agent]:
+        """The live agents that were created under exactly that parent, in the order of registration (O6)."""
+        return [entry.agent for entry in self._entries.values() if entry.owner is owner]
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -101,7 +107,8 @@ class Agents(Initiators):
         owner: Scope | None = None,
         seed: Iterable[Event] = (),
         inherited_event_count: int | None = None,
-        **meta: Any,
+        meta: Mapping[str, Any] | None = None,
+        **fields: Any,
     ) -> AgentHandle:
         """Create an agent on a fresh session, as one transaction (O1, O13).
 
@@ -113,15 +120,18 @@ class Agents(Initiators):
             owner: the scope whose end is the agent's (O3); the host's unless given.
             seed: events the session begins with.
             inherited_event_count: how many of them a fork inherited.
-            **meta: further fields of ``SessionHeader``: ``cwd``, ``parent_session``, ``origin``, ``agent_preset``, …
+            meta: further fields of ``SessionHeader``: ``cwd``, ``parent_session``, ``origin``, ``agent_preset``, …
+            **fields: the same, by keyword.
 
         Raises:
             NoFactory: no factory is set (O14).
             DuplicateSession: an agent of that id is live already (O2).
             Exception: whatever setup, commit or a created listener raised; everything is rolled back.
         """
+        if meta is not None:
+            fields = {**meta, **fields}
         if inherited_event_count is not None:
-            meta["inherited"] = inherited_event_count
+            fields["inherited"] = inherited_event_count
         return await self._made().create(
             CreateOptions(
                 session_id if session_id is not None else new_id(),
@@ -130,7 +140,7 @@ class Agents(Initiators):
                 agent_options,
                 setup,
                 seed,
-                meta,
+                fields,
             )
         )
 
@@ -198,13 +208,14 @@ class Agents(Initiators):
         def unload() -> Unloading:
             nonlocal unloading
             if unloading is None:
-                if self._factory is factory:
-                    self._factory = None
+                self._factory = self._unload = None
                 unloading = Unloading(factory)
                 self._unloading[unloading] = None
-                self._host.spawn(unloading.run)
+                if self._host.running:
+                    self._host.spawn(unloading.run)
             return unloading
 
+        self._unload = unload
         return unload
 
     # --- publishing ---------------------------------------------------------------------------------------------------
@@ -364,11 +375,8 @@ class Agents(Initiators):
     async def close(self) -> None:
         """Unload the factory, wait for all unloading, take out what was registered by hand, drain initiators (O4)."""
         self.begin_closing()
-        if self._factory is not None:
-            factory, self._factory = self._factory, None
-            unloading = Unloading(factory)
-            self._unloading[unloading] = None
-            await unloading.run()
+        if self._unload is not None:
+            self._unload()
         for unloading in list(self._unloading):
             await unloading.wait()
         for entry in reversed(list(self._entries.values())):

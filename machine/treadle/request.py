@@ -92,7 +92,10 @@ async def run_request(driver: Driver, operation: Request) -> i.Outcome:
         ModelFailure: the call could not be prepared (Q4); the accepted batch is kept (T12).
         Exception: whatever a hook raised.
     """
-    await _take_turns(driver)
+    if _has_waited(driver):
+        await trio.lowlevel.checkpoint_if_cancelled()
+    else:
+        await trio.lowlevel.checkpoint()
     state = driver.request_state
     if operation.attempt == 1:
         state.prior.clear()
@@ -102,26 +105,23 @@ async def run_request(driver: Driver, operation: Request) -> i.Outcome:
         config = await _configure(driver, operation, listeners, config)
     state.call = call = state.prepared(driver, config) or await state.prepare(driver, config)
     if driver.kernel.cause is None:
-        driver.feed(_prepared(driver, state, call, operation))
-    if driver.kernel.cause is not None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        return i.Interrupted()
+        prepared = _prepared(driver, state, call, operation)
+        if prepared is not None:
+            driver.feed(prepared)
+    await trio.lowlevel.checkpoint_if_cancelled()
     return await run_attempt(driver, state, call, operation)
 
 
-async def _take_turns(driver: Driver) -> None:
-    """Let other tasks run if nothing has been waited for since the last request.
+def _has_waited(driver: Driver) -> bool:
+    """Whether the driver's task has waited for anything since its last request, so that other tasks had their turn.
 
-    Without it, agents whose models and tools answer at once would starve everybody else; a pause in every step would
-    be the greater part of what trio costs such a step.
+    If it has not, the request begins with a pause: agents whose models and tools answer at once would starve everybody
+    else. A pause in every step would be the greater part of what trio costs such a step.
     """
     scheduled = getattr(driver.task, "_schedule_points", driver.scheduled)
-    if scheduled == driver.scheduled:
-        await trio.lowlevel.checkpoint()
-        scheduled = getattr(driver.task, "_schedule_points", driver.scheduled)
-    else:
-        await trio.lowlevel.checkpoint_if_cancelled()
-    driver.scheduled = scheduled
+    waited = scheduled != driver.scheduled
+    driver.scheduled = scheduled if waited else scheduled + 1
+    return waited
 
 
 async def _configure(
@@ -152,8 +152,8 @@ def _base_config(driver: Driver) -> CallConfig:
     return msgspec.structs.replace(header.config, **changed, defaulted=kept)
 
 
-def _prepared(driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> i.Prepared:
-    """What has to be recorded before the attempt (Q2, Q3)."""
+def _prepared(driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> i.Prepared | None:
+    """What has to be recorded before the attempt (Q2, Q3); ``None`` where that is nothing, as after most tool calls."""
     header = _header(driver, state, call.config)
     context = _context(state, call) if call is not state.told else None
     system: tuple[i.SystemChange, ...] = ()
@@ -165,6 +165,8 @@ def _prepared(driver: Driver, state: RequestState, call: PreparedCall, operation
         state.context = context
     state.told = call
     state.fresh, state.override = False, None
+    if header is None and context is None and not system and not driver.kernel.accepted:
+        return None
     return i.Prepared(system, header, context)
 
 

@@ -48,7 +48,7 @@ async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
         fault = error
     if driver.kernel.cause is not None:
         await crew.converge()
-    else:
+    elif fault is not None:
         await crew.settle_due()
     if fault is not None:
         raise fault

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 class Unloading:
     """The end of a factory under way; await it. A cancelled waiter only stops waiting."""
 
-    __slots__ = ("_closing", "_done", "_error")
+    __slots__ = ("_closing", "_done", "_error", "_running")
 
     def __init__(self, factory: AgentFactory) -> None:
         self._closing = factory.close()
+        self._running = False
         self._done = trio.Event()
         self._error: Exception | None = None
 
     async def run(self) -> None:
-        """Wait until the factory has closed; the registry starts this, once."""
+        """Wait until the factory has closed, on behalf of everybody; a second run does nothing."""
+        if self._running:
+            return
+        self._running = True
         try:
             with trio.CancelScope(shield=True):
                 await self._closing
@@ -37,6 +41,7 @@ class Unloading:
         Raises:
             Exception: what the factory's ``close`` raised.
         """
+        await self.run()
         await self._done.wait()
         if self._error is not None:
             raise self._error

@@ -15,8 +15,6 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -120,32 +118,23 @@ def explore(ids: int = 3, *, rows: Iterable[Row] = TABLE, max_seconds: float | N
     Args:
         ids: messages alive at once; symmetric ids are merged.
         rows: the lifecycle table with its verbs, for exploring a changed one.
-        max_seconds: processor time after which each exploration stops, incomplete.
-        jobs: processes to share the profiles; with one the first counterexample ends the exploration.
+        max_seconds: time after which each profile stops, incomplete.
+        jobs: processes among which the work is shared out.
     """
     table = tuple(rows)
-    tasks = [(profile, table, max_seconds) for profile in profiles(ids)]
-    if jobs > 1:
-        with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
-            return Report(list(pool.map(_explore, tasks)))
     report = Report()
-    for task in tasks:
-        report.findings.append(_explore(task))
-        if report.counterexample is not None:
-            break
-    return report
-
-
-def _explore(task: tuple[Profile, tuple[Row, ...], float | None]) -> Findings:
-    profile, rows, max_seconds = task
     collecting = gc.isenabled()
     gc.disable()
     try:
-        search = Search(profile.alphabet, rows, max_steps=profile.max_steps, name=profile.name)
-        return search.run(max_seconds)
+        for profile in profiles(ids):
+            search = Search(profile.alphabet, table, max_steps=profile.max_steps, name=profile.name)
+            report.findings.append(search.run(max_seconds, jobs=jobs))
+            if report.counterexample is not None:
+                break
     finally:
         if collecting:
             gc.enable()
+    return report
 
 
 # --- telling ----------------------------------------------------------------------------------------------------------
@@ -205,7 +194,7 @@ def explore_command(
 
     Args:
         ids: messages alive at once.
-        max_seconds: processor time per profile.
+        max_seconds: time per profile.
         as_json: tell it to programs.
         jobs: processes.
         save: folder for the counterexample's script.
@@ -228,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m treadle_specs.explorer``."""
     parser = argparse.ArgumentParser(prog="treadle explore", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--ids", type=int, default=3, help="messages alive at once (default 3)")
-    parser.add_argument("--max-seconds", type=float, help="processor time per profile")
+    parser.add_argument("--max-seconds", type=float, help="time per profile")
     parser.add_argument("--json", action="store_true", help="tell it to programs")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--save", metavar="FOLDER", help="write a counterexample's rig script there")

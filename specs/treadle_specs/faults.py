@@ -9,7 +9,7 @@ and of running agents included. Each faulty function below uses the names of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, cast
@@ -58,7 +58,7 @@ class Fault:
 
 
 @contextmanager
-def planted(fault: Fault) -> Iterator[None]:
+def planted(fault: Fault) -> Generator[None]:
     """Run with the fault in place; the shipped code is back afterwards."""
     function = cast("FunctionType", fault.place)
     shipped = function.__code__

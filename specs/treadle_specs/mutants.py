@@ -149,6 +149,7 @@ def _grade(task: tuple[Mutant, bool]) -> Grade:
     try:
         return grade(mutant, spin=spin)
     finally:
+        gc.collect()
         if collecting:
             gc.enable()
 
@@ -160,7 +161,7 @@ def summary(grades: Sequence[Grade]) -> dict[str, Any]:
     """The score as plain values."""
     layers: Counter[str] = Counter()
     for graded in grades:
-        layers.update(graded.killed)
+        layers.update(list(graded.killed))
     return {
         "mutants": len(grades),
         "killed": sum(graded.verdict == "killed" for graded in grades),
@@ -214,9 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _plain(grades: Sequence[Grade]) -> str:
     score = summary(grades)
+    score["others"] = f"{len(score['equivalent'])} equivalent, {len(score['survived'])} survived"
     lines = [
-        f"{score['mutants']} mutants, {score['killed']} killed, {len(score['equivalent'])} equivalent, "
-        f"{len(score['survived'])} survived in {score['seconds']} s",
+        f"{score['mutants']} mutants, {score['killed']} killed, {score['others']} in {score['seconds']} s",
         "killed by " + ", ".join(f"{layer} {count}" for layer, count in score["killed_by"].items()),
     ]
     lines += [f"equivalent: {name}: {reason}" for name, reason in score["equivalent"].items()]

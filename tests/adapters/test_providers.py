@@ -258,7 +258,10 @@ def test_thinking_is_not_asked_for_in_a_tool_loop_that_began_without_it() -> Non
     for content, adapter, asked in (((call,), "other", False), ((thought, call), "anthropic", True)):
         looping = [begin, AssistantMessage(content, adapter), told("c1")]
         assert ("thinking" in body(Anthropic(ANTHROPIC), *looping, config=config)) is asked
-        assert "thinking" in body(Anthropic(ANTHROPIC), *looping, user_message("next", "u2"), config=config)
+        after = [*looping, AssistantMessage((Text(" "),)), user_message("next", "u2")]
+        assert ("thinking" in body(Anthropic(ANTHROPIC), *after, config=config)) is asked
+        after = [*looping, AssistantMessage((Text("done"),)), user_message("next", "u2")]
+        assert "thinking" in body(Anthropic(ANTHROPIC), *after, config=config)
 
 
 @pytest.mark.rule("Q4")

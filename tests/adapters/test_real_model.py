@@ -2,10 +2,10 @@
 
 from contextlib import aclosing
 
-import httpx
 import pytest
 import trio
 
+from tests.adapters.agents import busy
 from tests.adapters.wires import outcome, request
 from treadle.models.messages import AssistantMessage, SystemMessage, Text, user_message
 from treadle.models.stream import TextDelta
@@ -29,12 +29,6 @@ MAKERS = {
 @pytest.fixture(params=list(MAKERS))
 def model(request: pytest.FixtureRequest, llama: str) -> HTTPModel:
     return MAKERS[request.param](llama)
-
-
-async def busy(address: str) -> bool:
-    async with httpx.AsyncClient() as client:
-        slots = (await client.get(f"{address}/slots")).json()
-    return any(slot["is_processing"] for slot in slots)
 
 
 @pytest.mark.rule("Q5")

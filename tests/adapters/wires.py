@@ -98,6 +98,7 @@ class MemoryTransport(httpx.AsyncBaseTransport):
     gap: float = 0.0
     before: Callable[[], Any] | None = None
     requests: list[httpx.Request] = field(factory=list)
+    opened: int = 0
     closed: int = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -105,6 +106,7 @@ class MemoryTransport(httpx.AsyncBaseTransport):
         await request.aread()
         if self.before is not None:
             await self.before()
+        self.opened += 1
         return httpx.Response(
             self.status, headers=self.headers, stream=_Pieces(self, self.pieces, self.after), request=request
         )

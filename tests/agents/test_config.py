@@ -1,7 +1,7 @@
 """Declared agents: checked as a whole before anything starts, then started one by one (O8)."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -90,6 +90,10 @@ async def test_a_file_declares_agents_limits_models_and_presets(tmp_path: Path) 
         ("[[agents]]\nid = 'a'\nsession_id = '../x'", "X2"),
         ("[[agents]]\nid = ''", "id is empty"),
         ("[[agents]]\nid = 'a'\nresume_session_id = 's'", "needs a [store]"),
+        (
+            "[store]\nuse = 'x'\n[[agents]]\nid = 'a'\nresume_session_id = 's'\npreset = 'p'",
+            "has its cwd and preset already",
+        ),
         ("[[agents]]\nid = 'a'\nmax_tokens = 0", "max_tokens must be a positive"),
         ("[[agents]]\nid = 'a'\nprovider = 'x'", "provider and model, or neither"),
         ("[models.m]\nuse='scripted'\n[[agents]]\nid='a'\nprovider='x'\nmodel='y'", "'x' is not in [models]"),
@@ -115,7 +119,7 @@ def test_duplicates_and_contradictions_are_refused_before_anything_starts(text: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[models.m]\nuse = 'nobody'", "[models.m]: 'nobody' is not known (known: scripted"),
+        ("[models.m]\nuse = 'nobody'", "[models.m]: 'nobody' is not known (known: memory, scripted"),
         ("[models.m]\nuse = 'no.module:x'", "cannot be imported"),
         ("[models.m]\nuse = 'scripted'\noptions = { colour = 1 }", "[models.m]"),
         ("[presets]\nfiles = ['none/*.yaml']", "names no file"),
@@ -139,7 +143,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
             load_config(path)
 
 
-@pytest.mark.rule("O8")
+@pytest.mark.rule("O8", "H8")
 async def test_one_agent_that_cannot_start_takes_no_other_down(tmp_path: Path) -> None:
     text = """\
 [models.scripted]
@@ -215,7 +219,7 @@ async def test_options_in_code_go_before_the_file_and_parts_are_opened_and_close
     told: list[str] = []
 
     class Closing(ScriptedModel):
-        async def __aenter__(self) -> "Closing":
+        async def __aenter__(self) -> Self:
             told.append("opened")
             return self
 
@@ -248,3 +252,23 @@ async def test_a_part_that_fails_to_open_ends_the_host(tmp_path: Path) -> None:
 def test_options_of_parts_do_not_show_in_a_repr() -> None:
     config = parse_config("[models.m]\nuse = 'x'\noptions = { headers = { Authorization = 'secret-1234' } }")
     assert "secret" not in repr(config)
+
+
+@pytest.mark.rule("O8", "N8")
+async def test_a_failed_start_that_nobody_listens_to_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host.from_config(written(tmp_path, "[store]\nuse='memory'\n[[agents]]\nid='a'\nresume_session_id='x'\n"))
+    async with host:
+        assert host.declared == {}
+    assert any("'x'" in str(record.exc_info) or "x" in record.message for record in caplog.records)
+
+    def fail(_: object) -> None:
+        raise ValueError("listener")
+
+    again = Host.from_config(written(tmp_path, "[store]\nuse='memory'\n[[agents]]\nid='a'\nresume_session_id='x'\n"))
+    again.on(CONFIG_START_FAILED, fail)
+    caplog.clear()
+    async with again:
+        assert again.declared == {}
+    assert any("listener" in str(record.exc_info) for record in caplog.records)

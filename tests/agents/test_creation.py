@@ -365,3 +365,57 @@ async def test_a_handle_is_an_async_context_manager_that_keeps_the_inbox() -> No
         assert host.agents.list() == []
         assert [one.text for one in agent.inbox.next_step] == ["kept"]
         assert isinstance(agent.options, AgentOptions)
+
+
+@pytest.mark.rule("O15", "O1")
+async def test_disposal_keeps_scope_and_session_until_the_created_dispatch_has_settled(
+    autojump_clock: MockClock,
+) -> None:
+    async with hosted() as host:
+        told: list[str] = []
+        owner = Scope("feature", host.scope)
+        reached = trio.Event()
+
+        async def stubborn(made: AgentCreation) -> None:
+            made.agent.scope.defer(lambda: told.append("scope"))
+            with trio.CancelScope(shield=True):
+                reached.set()
+                await trio.sleep(3)
+            assert made.agent.session.driven
+            told.append("settled")
+
+        host.on(AGENT_CREATED, stubborn)
+        host.on(AGENT_DISPOSED, lambda made: told.append("disposed"))
+
+        async def make() -> None:
+            with pytest.raises(AgentDisposed):
+                await create(host, "a", owner=owner)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(make)
+            await reached.wait()
+            await owner.close(lambda error: pytest.fail(str(error)))
+        assert told == ["settled", "scope", "disposed"]
+
+
+@pytest.mark.rule("S8", "X2", "O13")
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"colour": "red"},
+        {"delegation_depth": "deep"},
+        {"delegation_depth": -1},
+        {"inherited": 5},
+        {"parent_session": "../up"},
+        {"agent_preset": "a/b"},
+        {"origin": 5},
+        {"cwd": "relative"},
+    ],
+)
+async def test_a_header_that_does_not_hold_is_refused_before_anything_is_made(meta: dict[str, Any]) -> None:
+    async with hosted() as host:
+        with pytest.raises(MisuseError):
+            await create(host, "a", meta=meta)
+        assert host.agents.list() == []
+        handle = await create(host, "a", meta={"origin": "subagent"}, parent_session="p")
+        assert (handle.agent.session.header.origin, handle.agent.session.header.parent_session) == ("subagent", "p")

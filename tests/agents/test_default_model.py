@@ -1,5 +1,7 @@
 """The default model: one selection, readable and savable (O10)."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,39 @@ async def test_a_broken_profile_is_named_and_never_written_over(tmp_path: Path, 
         with pytest.raises(ConfigError, match="not written over"):
             await TomlProfile(path).write(FIRST)
         assert path.read_text() == text
+
+
+@pytest.mark.rule("O10")
+def test_a_profile_without_a_selection_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "profile.toml"
+    path.write_text("[other]\nx = 1\n")
+    assert TomlProfile(path).read() is None
+
+
+@pytest.mark.rule("O10", "N8")
+async def test_a_profile_that_cannot_be_replaced_leaves_no_rest(tmp_path: Path) -> None:
+    path = tmp_path / "profile.toml"
+    path.mkdir()
+    with pytest.raises(OSError, match=r"profile\.toml"):
+        await TomlProfile(path).write(FIRST)
+    assert os.listdir(tmp_path) == ["profile.toml"]  # noqa: PTH208  # nothing else waits in this test
+
+
+@pytest.mark.rule("O10", "N8")
+async def test_a_write_that_fails_leaves_the_old_file_and_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "profile.toml"
+    await TomlProfile(path).write(FIRST)
+
+    def fail(_: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        await TomlProfile(path).write(SECOND)
+    assert TomlProfile(path).read() == FIRST
+    assert os.listdir(tmp_path) == ["profile.toml"]  # noqa: PTH208  # nothing else waits in this test
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    with pytest.raises(ConfigError, match="pip install"):
+        await TomlProfile(path).write(SECOND)

@@ -102,14 +102,14 @@ async def test_a_scopes_own_disposed_listeners_hear_it_unless_they_were_ended_be
         told: list[str] = []
         handle = await create(host, "a")
         scope = handle.agent.scope
-        quit = scope.on(AGENT_DISPOSED, lambda made: told.append("ended"))
+        undo = scope.on(AGENT_DISPOSED, lambda made: told.append("ended"))
 
         async def later(made: object) -> None:
             await trio.lowlevel.checkpoint()
             told.append("async")
 
         scope.on(AGENT_DISPOSED, later)
-        scope.defer(quit)
+        scope.defer(undo)
         await handle.dispose()
         await wait_all_tasks_blocked()
         assert told == ["async"]
@@ -263,7 +263,7 @@ async def test_a_host_is_entered_once_and_refuses_work_afterwards() -> None:
         await host.agents.create()
     with pytest.raises(Exception, match="entered once"):
         await host.__aenter__()
-    with pytest.raises(Exception, match="O14|ended"):
+    with pytest.raises(Exception, match=r"O14|ended"):
         await host.agents.create()
 
 

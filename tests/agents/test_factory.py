@@ -186,3 +186,35 @@ async def test_a_creation_that_has_not_begun_to_prepare_ends_with_its_factory() 
         await factory.close()
         with pytest.raises(NoFactory):
             await factory.create(CreateOptions("a", host.scope, agent_options=OPTIONS))
+
+
+@pytest.mark.rule("O14")
+async def test_the_loop_can_be_unloaded_before_the_host_is_entered() -> None:
+    host = Host()
+    unloading = host.unload_loop()
+    host.agents.set_factory(EchoFactory(host))
+    async with host:
+        await unloading
+        assert isinstance((await host.agents.create()).agent, Echo)
+    untouched = Host()
+    untouched.unload_loop()
+    async with untouched:
+        assert not untouched.agents.has_factory
+
+
+@pytest.mark.rule("O14", "N8")
+async def test_whoever_waits_for_an_unloading_is_told_what_failed() -> None:
+    class Broken(EchoFactory):
+        async def close(self) -> None:
+            raise ValueError("no")
+
+    async def ask() -> None:
+        async with hosted() as host:
+            await host.unload_loop()
+            unload = host.agents.set_factory(Broken(host))
+            with pytest.raises(ValueError, match="no"):
+                await unload()
+            assert not host.agents.has_factory
+
+    with pytest.raises(ValueError, match="no"):
+        await ask()

@@ -106,9 +106,7 @@ async def test_shared_background_work_does_not_bear_the_name_of_whoever_started_
         async def pump() -> None:
             seen.append(current_initiator())
 
-        host.agents.with_initiator(
-            agent, lambda: host.agents.without_initiator(lambda: nursery.start_soon(pump))
-        )
+        host.agents.with_initiator(agent, lambda: host.agents.without_initiator(lambda: nursery.start_soon(pump)))
         host.agents.with_initiator(agent, lambda: nursery.start_soon(pump))
         await wait_all_tasks_blocked()
         assert sorted(seen, key=lambda one: one is None) == [agent, None]

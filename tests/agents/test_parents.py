@@ -39,6 +39,13 @@ def ends(agent: Agent) -> list[str]:
     return [reason(entry.data.reason) for entry in agent.session.events if isinstance(entry.data, TurnEnd)]
 
 
+def events_of(host: Host) -> list[str]:
+    """What agents record from now on, one line each."""
+    told: list[str] = []
+    host.on(SESSION_EVENT, lambda one: told.append(f"{one.agent.id} {line(one.event)}"))
+    return told
+
+
 class Family:
     """A parent whose tool runs a child and awaits it; children may be parents themselves."""
 
@@ -112,8 +119,7 @@ async def three() -> AsyncIterator[Family]:
 async def test_cancelling_a_parent_cancels_the_children_it_awaits(levels: int) -> None:
     async for made in family(deep=levels == 3):
         parent = made.handles["parent"].agent
-        told: list[str] = []
-        made.host.on(SESSION_EVENT, lambda one: told.append(f"{one.agent.id} {line(one.event)}"))
+        told = events_of(made.host)
         parent.cancel("user")
         await parent.when_idle()
         assert ends(parent) == ["aborted user"]

@@ -1,5 +1,6 @@
 """Presets: named compositions and the revisions that agents keep (O9, O11, O12)."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from treadle import (
     tool,
 )
 from treadle.points import AGENT_CREATED, AGENT_STATUS, PRESET_SELECTED
+from treadle.preset_documents import parse_document
 from treadle.prompt_parts import prompt_parts
 from treadle.session.events import PresetSelected
 from treadle.session.memory import MemoryStore
@@ -213,7 +215,9 @@ async def test_setup_mounts_a_preset_and_the_session_records_it() -> None:
             assert (await host.presets.mount(scope, "reviewer")).id == "reviewer"
 
         handle = await create(host, setup=setup)
-        recorded = [entry.data.preset for entry in handle.agent.session.events if isinstance(entry.data, PresetSelected)]
+        recorded = [
+            entry.data.preset for entry in handle.agent.session.events if isinstance(entry.data, PresetSelected)
+        ]
         assert recorded == ["reviewer"]
         named = await create(host, agent_preset="reviewer")
         assert len(named.agent.session) == 0
@@ -243,7 +247,7 @@ async def test_a_child_joins_exactly_the_revision_that_its_parent_holds() -> Non
             host.presets.compose_from(child.agent.scope, parent.agent.scope)
 
 
-@pytest.mark.rule("O9", "O12")
+@pytest.mark.rule("O9", "O12", "H8")
 async def test_a_blank_agent_may_choose_another_preset_before_its_first_turn() -> None:
     model = ScriptedModel()
     async with hosted(model=model) as host:
@@ -399,8 +403,6 @@ def test_a_preset_file_is_named_by_its_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no readable preset"):
         read_definition(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="longer"):
-        from treadle.preset_documents import parse_document
-
         parse_document("#" * 300_000)
 
 
@@ -410,3 +412,34 @@ async def test_two_services_of_one_name_break_the_preset() -> None:
         host.presets.component("x", lambda composition: composition.provide("s", 1))
         await declare(host, "one", "- x\n- x")
         assert "'s' already" in ((await host.presets.resolve("one")).error or "")
+
+
+@pytest.mark.rule("O11")
+async def test_a_component_is_known_until_it_is_taken_out() -> None:
+    async with hosted() as host:
+        undo = host.presets.component("mine", lambda composition: None)
+        undo()
+        undo()
+        await declare(host, "one", "- mine")
+        assert "no component is named 'mine'" in ((await host.presets.resolve("one")).error or "")
+
+
+@pytest.mark.rule("O11")
+async def test_a_preset_may_be_declared_and_taken_out_before_the_host_is_entered() -> None:
+    host = Host()
+    dispose = await declare(host, "one", "- persona: one")
+    dispose()
+    assert await host.presets.list() == ()
+
+
+@pytest.mark.rule("O11", "N8")
+@pytest.mark.parametrize("document", ["- persona: x", "- " * 3000 + "x"])
+async def test_a_missing_library_or_a_hostile_document_is_a_diagnosis(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted() as host:
+        if len(document) < 100:
+            monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+        await declare(host, "one", document)
+        error = (await host.presets.resolve("one")).error or ""
+        assert "pip install" in error or "JSON" in error

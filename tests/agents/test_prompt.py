@@ -13,7 +13,6 @@ from treadle import (
     ContextSource,
     Host,
     MisuseError,
-
     PromptError,
     PromptRegistry,
     Scope,
@@ -55,10 +54,10 @@ async def test_sections_stand_in_order_then_by_name_and_empty_ones_leave_no_gap(
 async def test_an_agents_own_section_shadows_the_hosts_until_it_is_taken_out() -> None:
     async with stage() as s:
         s.host.prompt.persona("You are the house default.")
-        quit = s.agent.prompt.persona("You are special.")
+        undo = s.agent.prompt.persona("You are special.")
         await s.ask("1")
-        quit()
-        quit()
+        undo()
+        undo()
         await s.ask("2")
         assert system_of(s.model.requests[0]) == "You are special."
         assert system_of(s.model.requests[1]).endswith("You are the house default.")
@@ -88,11 +87,11 @@ def test_duplicates_in_one_layer_are_refused_and_shadowing_is_not(kind: str) -> 
     def register(scope: Scope) -> Any:
         return getattr(PromptRegistry(scope), kind)("x", (lambda _: []) if kind == "tool_schemas" else "text")
 
-    quit = register(host)
+    undo = register(host)
     with pytest.raises(MisuseError, match="already"):
         register(host)
     register(agent)
-    quit()
+    undo()
     register(host)
 
 
@@ -146,7 +145,7 @@ async def test_a_missing_variable_or_failing_provider_ends_that_turn_and_nothing
 
     async with stage("done") as s:
         prompt = s.agent.prompt
-        quit = {
+        undo = {
             "missing": lambda: prompt.section("x", "{{nobody}}"),
             "raising": lambda: prompt.section("x", fail),
             "wrong type": lambda: prompt.section("x", lambda _: 5),  # type: ignore[arg-type,return-value]
@@ -163,7 +162,7 @@ async def test_a_missing_variable_or_failing_provider_ends_that_turn_and_nothing
         assert s.model.requests == []
         assert isinstance(s.errors[0].error, PromptError)
         assert "x" in str(s.errors[0].error) or "v" in str(s.errors[0].error)
-        quit()
+        undo()
         await s.ask("2")
         assert s.ends[-1] == "completed"
 
@@ -172,11 +171,11 @@ async def test_a_missing_variable_or_failing_provider_ends_that_turn_and_nothing
 async def test_one_complete_section_is_the_whole_prompt() -> None:
     async with stage() as s:
         s.host.prompt.persona("persona")
-        quit = s.agent.prompt.section("all", "Only this, {{name}}.", complete=True)
+        undo = s.agent.prompt.section("all", "Only this, {{name}}.", complete=True)
         s.host.prompt.variable("name", "friend")
         await s.ask("1")
         assert system_of(s.model.requests[0]) == "Only this, friend."
-        quit()
+        undo()
         await s.ask("2")
         assert system_of(s.model.requests[1]).endswith("persona")
 
@@ -220,10 +219,10 @@ async def test_a_context_alone_causes_no_step() -> None:
         async def hook(payload: Any, proceed: Any) -> Any:
             return Enter([one for one in payload.messages if not isinstance(one.source, ContextSource)][:0])
 
-        quit = s.host.on(PRE_STEP, hook)
+        undo = s.host.on(PRE_STEP, hook)
         await s.ask("1")
         assert s.model.requests == []
-        quit()
+        undo()
         await s.ask("2")
         assert s.requests == [["user Monday", "user 2"]]
 
@@ -236,9 +235,9 @@ async def test_a_snapshot_that_a_hook_took_out_is_offered_again() -> None:
         async def reject(payload: Any, proceed: Any) -> Any:
             return Reject()
 
-        quit = s.host.on(PRE_STEP, reject)
+        undo = s.host.on(PRE_STEP, reject)
         await s.ask("1")
-        quit()
+        undo()
         await s.ask("2")
         assert s.requests == [["user Monday", "user 2"]]
 
@@ -284,7 +283,7 @@ async def test_tool_schemas_of_providers_are_told_in_canonical_order() -> None:
         async def more(assembly: Any) -> list[ToolSchema]:
             return [schema("zeta"), schema("alpha")]
 
-        quit = s.host.prompt.tool_schemas("remote", more)
+        undo = s.host.prompt.tool_schemas("remote", more)
         await s.ask("1")
         assert [one.name for one in s.model.requests[0].tools] == ["alpha", "middle", "zeta"]
         s.host.tools.set_order(["zeta"])
@@ -293,7 +292,7 @@ async def test_tool_schemas_of_providers_are_told_in_canonical_order() -> None:
         s.host.prompt.tool_schemas("clash", lambda _: [schema("middle")])
         await s.ask("3")
         assert s.ends[-1] == "error PROMPT_FAILED"
-        quit()
+        undo()
 
 
 @pytest.mark.rule("R1")
@@ -317,9 +316,9 @@ async def test_an_assemble_hook_can_change_or_replace_the_prompt() -> None:
         async def replace(payload: Any, proceed: Any) -> Any:
             return Prompt("mine")
 
-        quit = s.host.on(SYSTEM_PROMPT_ASSEMBLE, change)
+        undo = s.host.on(SYSTEM_PROMPT_ASSEMBLE, change)
         await s.ask("1")
-        quit()
+        undo()
         s.host.on(SYSTEM_PROMPT_ASSEMBLE, replace)
         await s.ask("2")
         assert system_of(s.model.requests[0]) == "A!"
@@ -352,3 +351,29 @@ async def test_prompt_parts_end_with_their_scope() -> None:
         await handle.agent.when_idle()
         await s.ask("2")
         assert [system_of(request) for request in s.model.requests] == ["feature text", ""]
+
+
+@pytest.mark.rule("R1", "R2")
+async def test_odd_providers_and_names_are_told_apart() -> None:
+    async with stage() as s:
+        with pytest.raises(MisuseError, match="letters, digits"):
+            s.agent.prompt.variable("no spaces", "x")
+        with pytest.raises(MisuseError, match="function"):
+            s.agent.prompt.tool_schemas("x", "text")  # type: ignore[arg-type]
+        s.agent.prompt.variable("nothing", lambda assembly: None)  # type: ignore[arg-type,return-value]
+        undo = s.agent.prompt.section("x", "{{nothing}}")
+        await s.ask("1")
+        assert "gave no text" in str(s.errors[0].error)
+        undo()
+        s.agent.prompt.section("half", lambda assembly: "\ud800")
+        await s.ask("2")
+        assert "lone surrogate" in str(s.errors[1].error)
+        assert s.ends == ["error PROMPT_FAILED"] * 2
+
+
+@pytest.mark.rule("R2")
+async def test_a_provider_whose_signature_cannot_be_read_is_tried_when_it_is_needed() -> None:
+    async with stage() as s:
+        s.agent.prompt.section("x", getattr)
+        await s.ask("1")
+        assert s.ends == ["error PROMPT_FAILED"]

@@ -5,7 +5,7 @@ import trio
 
 from tests.agents.hosts import create, hosted
 from treadle import Agent, AgentDisposed, AgentOptions, DuplicateSession, Host, MisuseError, Scope, Session
-from treadle.points import AGENT_CREATED, AGENT_DISPOSED, SESSION_START
+from treadle.points import AGENT_CREATED, AGENT_DISPOSED, AGENT_STATUS, SESSION_START
 from treadle.session.log import new_header
 
 
@@ -223,3 +223,30 @@ async def test_a_failing_disposed_listener_starves_nobody() -> None:
         leave = await host.agents.register(puppet(host, "x"))
         leave()
         assert told == ["x"]
+
+
+@pytest.mark.rule("H2", "H3")
+async def test_hooks_are_found_by_point_or_by_name() -> None:
+    async with hosted() as host:
+        first, second = await create(host, "a"), await create(host, "b")
+        told: list[str] = []
+        host.hooks.on("agent/status", lambda made: told.append(f"host {made.agent.id} {made.status}"))
+        undo = first.agent.hooks.on(AGENT_STATUS, lambda made: told.append(f"own {made.agent.id} {made.status}"))
+        for handle in (first, second):
+            handle.agent.followup("go")
+            await handle.agent.when_idle()
+            undo()
+        assert told == ["host a running", "own a running", "host a idle", "own a idle", "host b running", "host b idle"]
+        with pytest.raises(MisuseError, match="agent/pre-step"):
+            host.hooks.on("agent/nothing", print)
+        assert host.hooks.point("agent/status") is AGENT_STATUS
+        assert AGENT_STATUS in host.hooks.points
+
+
+@pytest.mark.rule("O6")
+async def test_children_are_listed_in_registration_order() -> None:
+    async with hosted() as host:
+        parent = await create(host, "p")
+        for name in "ba":
+            await create(host, name, parent_agent=parent.agent)
+        assert [agent.id for agent in host.agents.children(parent.agent)] == ["b", "a"]

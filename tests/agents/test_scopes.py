@@ -43,14 +43,14 @@ async def test_a_listener_dies_with_its_scope_also_while_a_dispatch_runs() -> No
         feature = Scope("feature", host.scope)
         handle = await create(host, owner=feature)
         told: list[str] = []
-        quit: list[Any] = []
+        undo: list[Any] = []
 
         def first(_: object) -> None:
             told.append("first")
-            quit[0]()
+            undo[0]()
 
         feature.on(AGENT_STATUS, first)
-        quit.append(feature.on(AGENT_STATUS, lambda _: told.append("second")))
+        undo.append(feature.on(AGENT_STATUS, lambda _: told.append("second")))
         handle.agent.followup("go")
         await handle.agent.when_idle()
         assert told == ["first", "first"]
@@ -65,9 +65,9 @@ def test_tools_shadow_by_name_and_restrictions_filter_only_what_is_inherited() -
     ToolRegistry(host).register(outer)
     ToolRegistry(host).register(named("write"))
     ToolRegistry(host).register(named("run"))
-    quit = ToolRegistry(tenant).register(inner)
+    undo = ToolRegistry(tenant).register(inner)
     assert ToolRegistry(agent).get("read") is inner
-    quit()
+    undo()
     assert ToolRegistry(agent).get("read") is outer
     free = ToolRegistry(agent).restrict(allow=["read", "write"])
     ToolRegistry(tenant).restrict(deny=["write"])
@@ -204,3 +204,53 @@ def test_a_scope_without_anything_of_its_own_sees_a_joined_layer_and_so_do_those
     leave()
     assert agent.listeners(TOOLS_RESULT) == ()
     assert host.listeners(TOOLS_RESULT) == ()
+
+
+@pytest.mark.rule("O3", "O4", "O17")
+async def test_an_owned_agent_ends_in_its_own_order_before_what_its_owner_registered() -> None:
+    async with hosted() as host:
+        feature = Scope("feature", host.scope)
+        told: list[str] = []
+        handle = await create(host, owner=feature)
+        gate = trio.Event()
+
+        async def upkeep(signal: Any) -> None:
+            try:
+                await gate.wait()
+            finally:
+                told.append("activity")
+
+        feature.defer(lambda: told.append("feature"))
+        handle.agent.scope.defer(lambda: told.append("agent's scope"))
+        handle.agent.run_maintenance(upkeep)
+        await wait_all_tasks_blocked()
+        await feature.close(lambda error: pytest.fail(str(error)))
+        assert told == ["activity", "agent's scope", "feature"]
+
+
+def test_a_scope_shows_whether_it_has_ended() -> None:
+    assert repr(Scope("x")) == "<Scope x>"
+
+
+@pytest.mark.rule("O5")
+async def test_what_outlives_a_scope_does_no_harm() -> None:
+    host, _, agent = tree()
+    layer = Scope("layer", host)
+    undo = agent.on(TOOLS_RESULT, print)
+    leave = agent.join(layer)
+    await layer.close(lambda error: None)
+    await agent.close(lambda error: None)
+    undo()
+    leave()
+    host.ended_by(print)
+    assert agent.listeners(TOOLS_RESULT) == ()
+
+
+@pytest.mark.rule("O5")
+async def test_a_cancelled_clean_up_lets_the_cancellation_through() -> None:
+    scope = Scope("x")
+    scope.defer(trio.sleep_forever)
+    with trio.CancelScope() as cancel:
+        cancel.cancel()
+        await scope.close(lambda error: pytest.fail(str(error)))
+    assert cancel.cancelled_caught

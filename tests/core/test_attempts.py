@@ -225,7 +225,7 @@ def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: py
 async def test_an_endless_answer_is_cut_off_and_lets_others_run(
     framed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "MAX_CHARACTERS", 4_000_000)
+    monkeypatch.setattr(assembly, "MAX_CHARACTERS", 16_000_000)
     beats: list[int] = []
 
     async def endless(request: Any) -> Any:

@@ -863,3 +863,24 @@ async def test_a_plain_and_a_failed_turn_never_report_aborted() -> None:
         for text in "abc":
             await s.ask(text)
         assert s.ends == ["completed", "error UNKNOWN", "completed"]
+
+
+@pytest.mark.rule("C5")
+async def test_a_finish_that_had_arrived_with_nothing_in_it_is_an_attempt() -> None:
+    gate = Gate()
+
+    async def empty(request: Any) -> Any:
+        try:
+            yield Finished(Finish("stop"))
+        finally:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
+
+    async with stage(empty) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        gate.open()
+        await s.agent.when_idle()
+        assert s.log[3:] == ["attempt", "step/end 1.1", "turn/end 1 aborted user"]
+        assert s.facts(AssistantAttempt)[0].finish == Finish("stop")

@@ -315,6 +315,19 @@ async def test_a_fault_in_the_driver_itself_ends_the_host_and_hangs_nobody(monke
             await trio.sleep_forever()
 
 
+@pytest.mark.rule("N7", "L8")
+async def test_a_fault_in_the_driver_during_disposal_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    with trio.fail_after(5), pytest.raises(ZeroDivisionError):
+        async with stage(talk("x", gate)) as s:
+            s.agent.followup("a")
+            await gate.reached()
+            disposal = s.handle.dispose()
+            monkeypatch.setattr(type(s.agent.session), "commit", lambda *given: 1 / 0)
+            await disposal
+            await trio.sleep_forever()
+
+
 @pytest.mark.rule("N7", "O4")
 async def test_cancelling_the_host_winds_its_agents_down_in_order() -> None:
     gate = Gate()

@@ -129,6 +129,15 @@ async def test_request_error_runs_for_a_failure_of_the_provider_below_middleware
 
 
 @pytest.mark.rule("H6", "Q5")
+async def test_a_stream_that_ends_early_below_middleware_is_the_providers_failure() -> None:
+    async with stage(talk("half", finish=None), "fine") as s:
+        s.agent.scope.on(LLM_STREAM, lambda proposal, proceed: proceed())
+        s.agent.scope.on(REQUEST_ERROR, lambda failed, proceed: Retry())
+        await s.ask("a")
+        assert s.log[3:5] == ["attempt", "assistant 'fine'"]
+
+
+@pytest.mark.rule("H6", "Q5")
 async def test_request_error_runs_for_a_stream_below_middleware_that_breaks_the_protocol() -> None:
     ran: list[str] = []
 

@@ -38,7 +38,7 @@ def test_there_are_twenty_scripts() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_every_prefix_of_a_log_is_repaired_resumed_and_loses_nothing(
-    name: str, kind: str, logs: Logs, tmp_path: Path, autojump_clock: object
+    name: str, kind: str, logs: Logs, tmp_path: Path
 ) -> None:
     header, events = logs[name]
     async with store_of(kind, tmp_path) as store:
@@ -56,7 +56,7 @@ async def test_every_prefix_of_a_log_is_repaired_resumed_and_loses_nothing(
 @pytest.mark.rule("P3", "P4", "N6")
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_every_byte_cut_of_the_last_two_records_leaves_whole_lines_that_are_resumed(
-    name: str, logs: Logs, tmp_path: Path, autojump_clock: object
+    name: str, logs: Logs, tmp_path: Path
 ) -> None:
     """Wherever the cut is, opening for writing leaves the bytes of one of three logs; each of those is resumed."""
     header, events = logs[name]

@@ -45,7 +45,7 @@ def test_every_format_since_the_first_has_a_log_and_a_way_to_the_present_one() -
 
 @pytest.mark.rule("P5", "P4", "N5")
 @PATHS
-async def test_the_log_of_a_format_is_loaded_and_resumed(version: int, tmp_path: Path, autojump_clock: object) -> None:
+async def test_the_log_of_a_format_is_loaded_and_resumed(version: int, tmp_path: Path) -> None:
     store = placed(version, tmp_path)
     stored = await store.open_read(f"format-{version}")
     assert len(stored.events) == 67

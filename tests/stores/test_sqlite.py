@@ -46,9 +46,7 @@ async def test_a_transaction_of_another_process_is_waited_out_and_blocks_no_loop
 
 
 @pytest.mark.rule("P1", "N8", "N6")
-async def test_a_transaction_that_outlasts_the_patience_is_told_and_leaves_no_gap(
-    tmp_path: Path, autojump_clock: object
-) -> None:
+async def test_a_transaction_that_outlasts_the_patience_is_told_and_leaves_no_gap(tmp_path: Path) -> None:
     errors: list[AgentError] = []
     async with SqliteStore(tmp_path / "sessions.sqlite", busy=0.01) as store, Host(store=store) as host:
         furnish(host)
@@ -68,7 +66,7 @@ async def test_a_transaction_that_outlasts_the_patience_is_told_and_leaves_no_ga
 
 
 @pytest.mark.rule("P1")
-async def test_eight_agents_share_one_database(tmp_path: Path, autojump_clock: object) -> None:
+async def test_eight_agents_share_one_database(tmp_path: Path) -> None:
     async with sqlite(tmp_path) as store, Host(store=store) as host:
         furnish(host)
         agents = [(await host.agents.create(session_id=f"s{n}", agent_options=OPTIONS)).agent for n in range(8)]

@@ -8,7 +8,7 @@ import trio
 from attrs import define, field, frozen
 
 from treadle.agent import Agent, message
-from treadle.life import AgentHandle
+from treadle.handle import AgentHandle
 from treadle.models.messages import UserMessage
 from treadle.models.scripted import Call, ScriptedModel
 from treadle.session.events import decode_event, encode_event

@@ -1,4 +1,4 @@
-"""``treadle diagram``: the lifecycle, drawn from the table that runs."""
+"""``treadle diagram``: the lifecycle, drawn from the table that runs, and sessions, drawn from their logs."""
 
 from __future__ import annotations
 
@@ -7,53 +7,106 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
+
+from treadle.errors import MisuseError
 
 from .exits import Exit
+from .private import write_private
+from .safe_text import safe_text
 
 Format = Literal["mermaid", "svg", "dot", "table"]
+OVERLAY = Group("What was walked", sort_key=1)
+SEQUENCE = Group("A session's messages", sort_key=2)
+_BY_SUFFIX: dict[str, Format] = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".md": "table", ".mmd": "mermaid"}
 
 
 def diagram(
     *,
-    format: Annotated[Format, Parameter(alias="-f")] = "mermaid",
+    format: Annotated[Format | None, Parameter(alias="-f")] = None,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     check: Annotated[bool, Parameter(negative=())] = False,
+    log: Annotated[list[Path] | None, Parameter(group=OVERLAY, consume_multiple=True, negative=())] = None,
+    coverage: Annotated[list[Path] | None, Parameter(group=OVERLAY, consume_multiple=True, negative=())] = None,
+    sequence: Annotated[Path | None, Parameter(group=SEQUENCE)] = None,
+    turn: Annotated[int | None, Parameter(group=SEQUENCE)] = None,
 ) -> int:
-    """Draw the lifecycle of an agent from the table that runs it.
+    """Draw the lifecycle of an agent from the table that runs it, or a session as a sequence of messages.
 
     An SVG needs no other program to be drawn or seen. `table` is a Markdown table of states and triggers.
 
     Args:
-        format: how it is written.
+        format: how it is written; by the name of the file, else as Mermaid, unless given.
         out: the file to write; stdout unless given.
-        check: write nothing; exit with 1 when the file given with `--out` is not what the table gives now. Without
+        check: write nothing; exit with 1 when the file given with `--out` is not what would be written now. Without
             `--out`, the drawings that lie in the repository's `diagrams` folder are checked.
+        log: session files: mark the path that they walked, with counts and times.
+        coverage: coverage files: mark what was visited, and what was missed.
+        sequence: a session file: draw who told whom what, instead of the lifecycle.
+        turn: draw this turn of it only.
     """
-    drawings: Any = importlib.import_module("treadle_diagrams")
     if check and out is None:
         return _check_committed()
-    text = _drawn(drawings, format)
+    kind = format or _BY_SUFFIX.get(out.suffix if out is not None else "", "mermaid")
+    if sequence is not None:
+        if log or coverage:
+            raise MisuseError("--sequence draws one session: leave --log and --coverage out")
+        text = _sequence(sequence, turn, kind)
+    elif turn is not None:
+        raise MisuseError("--turn says which turn of a session is drawn: give it with --sequence FILE")
+    else:
+        text = _lifecycle(kind, log or [], coverage or [])
+    text = text if text.endswith("\n") else text + "\n"
     if check and out is not None:
         return _check_file(out, text)
+    return _write(text, out, private=sequence is not None)
+
+
+def _lifecycle(kind: Format, logs: list[Path], coverages: list[Path]) -> str:
+    drawings: Any = importlib.import_module("treadle_diagrams")
+    walks = [drawings.walk_of(_events(path)) for path in logs]
+    walks += [drawings.read_coverage(path) for path in coverages]
+    walked = drawings.merge_walks(walks) if walks else None
+    match kind:
+        case "svg":
+            text: str = drawings.svg(walked=walked, unwalked="missed" if coverages else "faded")
+        case "dot":
+            text = drawings.dot(walked=walked)
+        case "table":
+            text = drawings.table_markdown(walked=walked)
+        case "mermaid":
+            text = drawings.mermaid(walked=walked)
+    return text
+
+
+def _sequence(path: Path, turn: int | None, kind: Format) -> str:
+    drawings: Any = importlib.import_module("treadle_diagrams")
+    if kind not in ("mermaid", "svg"):
+        raise MisuseError(f"a sequence is drawn as mermaid or svg, not {kind}")
+    make = drawings.sequence_svg if kind == "svg" else drawings.sequence_mermaid
+    text: str = make(_events(path), turn)
+    return text
+
+
+def _events(path: Path) -> Any:
+    """The events of a session file, as far as it can be read; what is wrong with it is told on stderr."""
+    session: Any = importlib.import_module("treadle_diagrams").read_session(path)
+    if session.trouble is not None:
+        sys.stderr.write(f"treadle: {safe_text(session.trouble)}\n")
+    return session.events
+
+
+def _write(text: str, out: Path | None, *, private: bool) -> int:
     if out is None:
         sys.stdout.write(text)
         return Exit.OK
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8", newline="\n")
+    if private:
+        write_private(out, text)
+    else:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8", newline="\n")
     sys.stderr.write(f"wrote {out}\n")
     return Exit.OK
-
-
-def _drawn(drawings: Any, format: Format) -> str:
-    make = {
-        "mermaid": drawings.mermaid,
-        "svg": drawings.svg,
-        "dot": drawings.dot,
-        "table": drawings.table_markdown,
-    }[format]
-    text: str = make()
-    return text if text.endswith("\n") else text + "\n"
 
 
 def _check_file(path: Path, text: str) -> int:

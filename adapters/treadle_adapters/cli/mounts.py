@@ -82,6 +82,8 @@ MOUNTS: tuple[Mount, ...] = (
           "Show an agent at work: no key, no network.", "cli"),
     Mount(("run",),      "treadle_adapters.cli.run:run",
           "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("show",),     "treadle_adapters.cli.show:show",
+          "Show a session: its transcript, its events, or a page.", "cli"),
     Mount(("sessions", "list"), "treadle_adapters.cli.sessions:list_sessions",
           "List what is stored.", "cli"),
     Mount(("sessions", "show"), "treadle_adapters.cli.sessions:show_session",

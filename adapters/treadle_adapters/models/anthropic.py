@@ -146,12 +146,14 @@ class Anthropic(HTTPModel):
         return {"max_tokens": limit, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
     def _may_think(self, messages: Sequence[Message]) -> bool:
-        """Whether thinking may be asked for: not in the middle of a tool loop that was begun without it."""
+        """Whether thinking may be asked for: not after calls that were made without it, also with input after them.
+
+        What follows the results stands in one message with them, and still belongs to the loop. Answers that are left
+        out of requests do not count.
+        """
         for message in reversed(messages):
-            if type(message) is AssistantMessage:
+            if type(message) is AssistantMessage and self._answer_blocks(message):
                 return not message.calls or any(self._thought(message, block) for block in message.content)
-            if type(message) is not ToolResultMessage:
-                return True
         return True
 
     def _fragment(self, message: Message) -> Fragment:

@@ -2,6 +2,7 @@
 
 It is an advisory ``flock`` on a small file: the kernel drops it when the owner ends, however it ends. The file names
 the owner. It is taken away on release, so whoever got a lock checks that the path still leads to the file it locked.
+Between machines it is as good as the file system's own ``flock``.
 """
 
 from __future__ import annotations

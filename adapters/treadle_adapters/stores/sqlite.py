@@ -8,6 +8,7 @@ every opening fences off a writer that lost its lock without noticing (P2).
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,7 @@ from treadle.session.store import Listing, OpenSession, StoredSession, readable
 from treadle.session.writer import WINDOW, BatchWriter
 
 from . import sqlite_tables as tables
-from .files import PRIVATE_FILE, make_directory, to_end
+from .files import PRIVATE_FILE, in_thread, make_directory, to_end
 from .locks import FileLock
 
 T = TypeVar("T")
@@ -46,13 +47,14 @@ class _Sink:
     lock: FileLock
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
+        del durable  # a commit always is
         if records:
             self.lock.check()
             await self.store.writing(tables.append, self.session_id, self.epoch, first, records)
-        return durable or True
+        return True
 
     async def release(self) -> None:
-        await trio.to_thread.run_sync(self.lock.release)
+        await in_thread(self.lock.release)
 
 
 @define(eq=False)
@@ -64,6 +66,7 @@ class _Link:
     durable: bool
     _db: Any = None
     _opening: trio.Lock | None = None
+    _thread: threading.Thread | None = None
 
     async def get(self) -> Any:
         if self._opening is None:
@@ -77,6 +80,7 @@ class _Link:
                 finally:
                     _CONTROLLER.reset(token)
                 try:
+                    self._thread = await db.async_run(threading.current_thread)
                     await db.async_run(lambda: tables.prepare(db, self.busy_ms, durable=self.durable))
                 except BaseException:
                     await db.aclose()
@@ -92,6 +96,8 @@ class _Link:
         db, self._db = self._db, None
         if db is not None:
             await db.aclose()
+        if self._thread is not None:
+            await in_thread(self._thread.join)
 
 
 class SqliteStore:

@@ -60,5 +60,7 @@ function fromAddress() {
   return Boolean(found);
 }
 
+history.scrollRestoration = "manual";
 addEventListener("hashchange", fromAddress);
+addEventListener("load", () => setTimeout(() => { if (here) reveal(here); })); // the browser has jumped by then
 if (!fromAddress()) go(last, false);

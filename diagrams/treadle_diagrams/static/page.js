@@ -51,7 +51,15 @@ function showTranscript(seq, follow) {
   here = upTo && at < last ? marked[upTo - 1][1] : null;
   if (here) here.classList.add("here");
   const seen = here || (upTo ? marked[upTo - 1][1] : null);
-  if (follow && seen) seen.scrollIntoView({ block: "nearest" });
+  if (follow && seen) reveal(seen);
+}
+
+// Scroll to an element that is not well in sight; twice, as turns that were never seen have a guessed height.
+function reveal(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  if (top > 0.22 * innerHeight && bottom < 0.8 * innerHeight) return;
+  element.scrollIntoView({ block: "center" });
+  requestAnimationFrame(() => element.scrollIntoView({ block: "center" }));
 }
 
 function showState(seq) {

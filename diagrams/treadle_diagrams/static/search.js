@@ -12,7 +12,7 @@ function search(words) {
   hit = -1;
   if (wanted) texts.forEach((text, index) => { if (text.includes(wanted)) hits.push(index); });
   if (hits.length) {
-    const from = hits.findIndex((index) => entries[index].getBoundingClientRect().bottom > 0);
+    const from = at < last ? hits.findIndex((index) => Number(entries[index].dataset.seq) >= data.first + at) : 0;
     show(Math.max(0, from));
   } else {
     mark(null, "");

@@ -63,13 +63,6 @@ class _Run(msgspec.Struct):
     times: array[float]
 
 
-class _Single(msgspec.Struct, frozen=True):
-    """One chunk that is no delta."""
-
-    chunk: Chunk
-    time: float
-
-
 class Snapshot(msgspec.Struct, frozen=True):
     """How far the stream had come at one moment; ``Recorder.freeze`` takes it when a cancel arrives (C5)."""
 
@@ -103,7 +96,7 @@ class Recorder(msgspec.Struct):
     finish: Finish | None = None
     finish_replay: Any = None
     usage: Usage | None = None
-    _runs: list[_Run | _Single] = []
+    _runs: list[_Run | Segment] = []
     _blocks: dict[int, _Open] = {}
     _calls: int = 0
     _frozen: Snapshot | None = None
@@ -141,7 +134,7 @@ class Recorder(msgspec.Struct):
                 self.usage = chunk.usage
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
-        self._runs.append(_Single(chunk, time))
+        self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
 
     def _open_run(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
         block = self._block(chunk.index)
@@ -225,8 +218,8 @@ class Recorder(msgspec.Struct):
         """The exact timed stream, in the form that is stored (Q9, S1)."""
         segments: list[Segment] = []
         for run in self._runs:
-            if isinstance(run, _Single):
-                segments.append(Segment((int(run.time * 1000),), chunk=run.chunk))
+            if isinstance(run, Segment):
+                segments.append(run)
             else:
                 times = tuple(map(int, map(_TO_MS, run.times)))
                 segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))

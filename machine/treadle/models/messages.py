@@ -191,6 +191,11 @@ class ToolResultMessage(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """The result block."""
         return self.content[0]
 
+    @property
+    def text(self) -> str:
+        """All text blocks of the result, joined."""
+        return text_of(self.content[0].content)
+
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolResultMessage
 """One message of the derived history (S4)."""

@@ -129,7 +129,15 @@ class EventType(msgspec.Struct, frozen=True):
 
 
 _BY_TAG: dict[str, EventType] = {}
-_BY_CLASS: dict[type, EventType] = {}
+
+
+class _Types(dict[type, EventType]):
+    def __missing__(self, cls: type) -> EventType:
+        raise MisuseError(f"{cls.__name__} is no registered event data; register it with @event(tag)")
+
+
+BY_CLASS = _Types()
+"""The registered type by the class of its data; raises ``MisuseError`` for a class without one."""
 D = TypeVar("D", bound=type)
 
 
@@ -153,7 +161,7 @@ def event(tag: str, *, surface: bool = False, core: bool = False, since: int = 1
         if tag in _BY_TAG:
             raise MisuseError(f"event type {tag!r} is registered already")
         known = EventType(tag, cls, surface, core, since)
-        _BY_TAG[tag] = _BY_CLASS[cls] = known
+        _BY_TAG[tag] = BY_CLASS[cls] = known
         _DECODERS[tag] = msgspec.json.Decoder(cls, dec_hook=decode_hook)
         return cls
 
@@ -174,10 +182,7 @@ def type_of(data: object) -> EventType:
     Raises:
         MisuseError: the class was never registered with ``event``.
     """
-    known = _BY_CLASS.get(type(data))
-    if known is None:
-        raise MisuseError(f"{type(data).__name__} is no registered event data; register it with @event(tag)")
-    return known
+    return BY_CLASS[type(data)]
 
 
 def type_named(tag: str) -> EventType | None:

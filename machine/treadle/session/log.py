@@ -12,9 +12,11 @@ import msgspec
 from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
 from ..models.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
+from ..pictures import picture
 from ..views import Live, Snapshot
 from .events import (
     APPEND,
+    BY_CLASS,
     Append,
     AssistantMessageAdded,
     Event,
@@ -156,6 +158,9 @@ class Session:
     def __repr__(self) -> str:
         return f"<Session {self.header.id} with {len(self._events)} events>"
 
+    def _repr_html_(self) -> str | None:
+        return picture("session_html", self)
+
     def listen(self, listener: Callable[[Event], None] | None) -> None:
         """Tell one function, the driver's, about every event that ``append`` accepts."""
         self._listener = listener
@@ -211,7 +216,7 @@ class Session:
 
     def commit(self, data: Any, replaces: int | None = None) -> Event:
         """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
-        known = type_of(data)
+        known = BY_CLASS[type(data)]
         if known.surface:
             op: SurfaceOp = APPEND
             sources: tuple[int, ...] | None = None
@@ -310,8 +315,22 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
     """Make and check the header of a new session (S8, X2).
 
     Raises:
-        MisuseError: the id is not allowed, or ``cwd`` is not absolute.
+        MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown or of the wrong kind.
     """
     if not Path(cwd).is_absolute():
         raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
-    return SessionHeader(session_id(id), wall_clock() if created_at is None else created_at, cwd, **fields)
+    made = wall_clock() if created_at is None else created_at
+    if not fields:
+        return SessionHeader(session_id(id), made, cwd)
+    try:
+        header = SessionHeader(session_id(id), made, cwd, **fields)
+        msgspec.convert(msgspec.to_builtins(header), SessionHeader)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(SessionHeader.__struct_fields__)
+        raise MisuseError(f"no valid session header (S8): {error}; its fields are {known}") from error
+    for name in (header.parent_session, header.agent_preset):
+        if name is not None:
+            session_id(name)
+    if header.inherited < 0 or header.delegation_depth < 0:
+        raise MisuseError("a session's inherited count and delegation depth are not negative (S8)")
+    return header

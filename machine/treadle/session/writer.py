@@ -113,13 +113,18 @@ class BatchWriter:
 
     async def flush(self) -> None:
         """See ``SessionWriter``."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await self._reach(self._accepted, durable=True)
+        await self._barrier(durable=True)
 
     async def written(self) -> None:
         """See ``SessionWriter``."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await self._reach(self._accepted, durable=False)
+        await self._barrier(durable=False)
+
+    async def _barrier(self, *, durable: bool) -> None:
+        if (self._durable if durable else self._written) < self._accepted:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._reach(self._accepted, durable=durable)
+        else:
+            await trio.lowlevel.checkpoint()
 
     async def _reach(self, target: int, *, durable: bool) -> None:
         while (self._durable if durable else self._written) < target:

@@ -116,7 +116,7 @@ class Tool:
         output = self.output_schema
         put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)
         put(self, "schema", ToolSchema(self.name, self.description, self.parameters))
-        put(self, "is_async", inspect.iscoroutinefunction(self.execute))
+        put(self, "is_async", any(map(inspect.iscoroutinefunction, (self.execute, type(self.execute).__call__))))
 
 
 def _check_fields(tool: Tool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -101,7 +102,8 @@ def parse_arguments(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise ValueError(f"the arguments are no valid JSON: {error}") from None
+        place = "" if "(byte" in str(error) else f" (byte {len(text.encode('utf-8', 'replace'))})"
+        raise ValueError(f"the arguments are no valid JSON: {error}{place}") from None
     if not isinstance(value, dict):
         raise ValueError(f"the arguments must be a JSON object, not {_kind(value)} (at byte 0)")  # noqa: TRY004  # one kind of refusal
     return cast("dict[str, Any]", value)
@@ -203,11 +205,14 @@ def contained(driver: Driver, error: BaseException, code: str) -> Result:
     return raised(innermost(error if real is None else real), code)
 
 
-async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Any:
+def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Awaitable[Any]:
     listeners = driver.agent.scope.listeners(TOOLS_EXECUTE)
-    if not listeners:
-        return await call_body(tool, prepared.arguments, run)
+    if listeners:
+        return _wrapped(driver, prepared, tool, run, listeners)
+    return call_body(tool, prepared.arguments, run)
 
+
+async def _wrapped(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
     async def default() -> Any:
         return await call_body(tool, prepared.arguments, run)
 
@@ -215,21 +220,29 @@ async def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun)
     return await waterfall(TOOLS_EXECUTE, listeners, payload, default)
 
 
-async def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:
+def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Awaitable[Any]:
     """Call the tool's function; a sync one in a worker thread, with the caller's context (K8)."""
-    if tool.is_async:
-        return await tool.execute(arguments, run)
-    returned = await trio.to_thread.run_sync(tool.execute, arguments, run, abandon_on_cancel=tool.abandon_on_cancel)
-    if inspect.isawaitable(returned):
-        return await returned
-    return returned
+    return tool.execute(arguments, run) if tool.is_async else _in_thread(tool, arguments, run)
+
+
+async def _in_thread(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:
+    abandon = tool.abandon_on_cancel
+    (returned,) = await trio.to_thread.run_sync(_boxed, tool.execute, arguments, run, abandon_on_cancel=abandon)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _boxed(execute: Callable[..., Any], arguments: dict[str, Any], run: ToolRun) -> tuple[Any]:
+    """What a function returns, in a box: trio takes no bare awaitable from a thread, and a tool may return one."""
+    return (execute(arguments, run),)
 
 
 async def finish(driver: Driver, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
     """Post-execute, final content, limits, and ``tools/result``, in the model's order (K5). Never raises but to leave."""
     tool = prepared.tool
     if tool is not None and prepared.refused is None:
-        result = await _post_execute(driver, prepared, result, turn, step)
+        listeners = driver.agent.scope.listeners(TOOLS_POST_EXECUTE)
+        if listeners:
+            result = await _post_execute(driver, prepared, result, turn, step, listeners)
         if tool.final_content is not None:
             try:
                 result = evolve(result, content=blocks_of(tool.final_content(result.content)))
@@ -243,11 +256,9 @@ async def finish(driver: Driver, prepared: Prepared, result: Result, turn: int, 
     return result
 
 
-async def _post_execute(driver: Driver, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
-    listeners = driver.agent.scope.listeners(TOOLS_POST_EXECUTE)
-    if not listeners:
-        return result
-
+async def _post_execute(
+    driver: Driver, prepared: Prepared, result: Result, turn: int, step: int, listeners: Any
+) -> Result:
     async def default() -> AcceptResult:
         return _ACCEPT
 

@@ -120,10 +120,10 @@ _KEYS = count()
 
 def toolset(scope: Scope) -> ToolSet:
     """The tools visible in a scope; cached until a registration changes."""
-    scope = scope.telling()
-    cached = scope.cached("tools")
+    cached = scope.shown("tools")
     if cached is not None:
         return cached[0]
+    scope = scope.telling()
     outer = toolset(scope.parent) if scope.parent is not None else _EMPTY
     by_name, watchers = outer.by_name, outer.guards
     for layer in scope.layers():

@@ -79,6 +79,8 @@ def _normalize(tool: Tool, returned: Any) -> Result:
         check_size(value)
         check_json(value)
     if tool.output is not None and not (output is not None and output.is_error):
+        if isinstance(value, str):
+            value = repair_text(str.__str__(value))
         errors = tool.output.errors(value)
         if errors:
             return error_result(f"the tool's output does not fit its schema: {'; '.join(errors)}", "INVALID_OUTPUT")

@@ -22,7 +22,7 @@ from .fields import (
     Abstract,
 )
 from .machine import allows, fire
-from .verbs import meet_fate, park, shift_turns, tagged, usable
+from .verbs import meet_fate, shift_turns, tagged, usable
 
 
 def moved(s: Abstract, wakes: int, own: int) -> bool:
@@ -167,7 +167,6 @@ def stop_activity(s: Abstract, cause: int, keep: int) -> None:
         s.wanted = 0
     if s.cause == 0:
         s.cause = cause
-        s.keep = keep
 
 
 def may_cancel(s: Abstract) -> bool:
@@ -216,14 +215,13 @@ def reserve(s: Abstract) -> None:
     s.reserved = 1
 
 
-def replay(s: Abstract) -> None:
+def use_latch(s: Abstract) -> None:
     """Replay a latched wake that still finds work; otherwise it is spent (D5)."""
     if allows(s, REPLAY) and s.reserved == 0:
         if s.latched == 1 and usable(s):
             fire(s, REPLAY)
         else:
             s.latched = 0
-            park(s)
 
 
 def may_release(s: Abstract) -> bool:
@@ -234,7 +232,7 @@ def may_release(s: Abstract) -> bool:
 def release(s: Abstract) -> None:
     """The reservation is released; a wake it held up is served (D8)."""
     s.reserved = 0
-    replay(s)
+    use_latch(s)
     assert s.wanted == 0, "D8"
 
 

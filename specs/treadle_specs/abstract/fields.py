@@ -55,7 +55,6 @@ FIELDS: dict[str, tuple[str, int]] = {
     "running": ("bit", 0),
     "latched": ("bit", 0),
     "reserved": ("bit", 1),
-    "keep": ("bit", 0),
     "owes": ("bit", 0),
     "prepared": ("bit", 0),
     "handed": ("bit", 0),
@@ -96,7 +95,6 @@ class Abstract:
     running: int
     latched: int
     reserved: int
-    keep: int
     owes: int
     prepared: int
     handed: int

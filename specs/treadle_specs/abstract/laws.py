@@ -75,7 +75,6 @@ def check_shape(s: Abstract) -> None:
         assert (s.turn_open == 1) == in_turn(s), "T10"
         assert (s.step_open == 1) == (s.state == STEP), "T10"
         assert s.cause == 0, "C2"
-        assert s.keep == 0, "C2"
     else:
         assert s.cause != 0, "C3"
         assert s.signalled == 1, "C3"
@@ -114,8 +113,9 @@ def check_rows(s: Abstract) -> None:
 
 def check_told(s: Abstract) -> None:
     """What an activity leaves behind is told, once nothing will replay it (L3)."""
-    if s.ended == 1 and s.state == IDLE and s.reread == 0 and waits(s):
+    if s.ended == 1 and s.state == IDLE and s.reread == 0 and s.latched == 0 and waits(s):
         assert s.told == 1, "L3"
+    assert s.told == 0 or s.ended == 1, "L3"
     s.ended = 0
     s.told = 0
 

@@ -15,11 +15,12 @@ from treadle.lifecycle import (
     REFUSE,
     RELEASE,
     RELEASE_TO_NEXT,
+    REPLAY,
     REST,
     WAKE,
 )
 
-from .calls import replay
+from .calls import use_latch
 from .fields import (
     ACCEPTED,
     ADMIT,
@@ -38,7 +39,7 @@ from .fields import (
     Abstract,
 )
 from .machine import allows, fire
-from .verbs import meet_fate, presses, usable
+from .verbs import meet_fate, park, presses, usable
 
 
 def converge(s: Abstract) -> None:
@@ -265,8 +266,10 @@ def may_replay(s: Abstract) -> bool:
 
 
 def replayed(s: Abstract) -> None:
-    """The notifications of a convergence have run (H4)."""
+    """The notifications of a convergence have run: replay, or tell what was left behind (H4, L3)."""
     s.reread = 0
-    if s.state == IDLE and s.reserved == 0:
+    if s.state == IDLE:
         s.ended = 1
-    replay(s)
+    use_latch(s)
+    if allows(s, REPLAY) and s.latched == 0:
+        park(s)

@@ -155,7 +155,6 @@ def end_turn(s: Abstract) -> None:
     assert s.tag != ACCEPTED, "N2"
     s.turn_open = 0
     s.owes = 0
-    s.keep = 0
     s.steps = 0
     s.ended = 1
 
@@ -184,7 +183,6 @@ def end_aborted(s: Abstract) -> None:
         settle_claimed(s)
         end_turn(s)
     s.cause = 0
-    s.keep = 0
     s.signalled = 0
 
 

@@ -40,10 +40,9 @@ def walk(rows: Iterable[Row] = TABLE) -> Walk:
     transitions = 0
     while todo:
         at = todo.popleft()
-        for option in OPTIONS:
+        _write(s, at)
+        for option in [option for option in OPTIONS if option.possible(s)]:
             _write(s, at)
-            if not option.possible(s):
-                continue
             transitions += 1
             try:
                 option.take(s)

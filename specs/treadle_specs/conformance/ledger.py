@@ -142,7 +142,8 @@ class Ledger:
         if cause is not None:
             require(reason == "aborted", "C8", "turn {} ends {} after a cancel", turn, reason)
             told = event.get("cause")
-            require(told in (cause, None), "C2", "turn {} is aborted by {}, and was cancelled by {}", turn, told, cause)
+            first = told in (cause, None) or self.known.surprises
+            require(first, "C2", "turn {} is aborted by {}, and was cancelled by {}", turn, told, cause)
         elif not self.known.surprises and not self.known.resumed:
             require(reason != "aborted", "C11", "turn {} is aborted, and nobody cancelled", turn)
         self._fates(reason)
@@ -160,7 +161,7 @@ class Ledger:
     def _fates(self, reason: str) -> None:
         """Whether everything that the turn claimed met its fate (I5, N2)."""
         lost = [one for one in self.claimed if one not in self.recorded and one not in self.known.left_out]
-        if reason in DONE or (reason == "aborted" and self.known.keep):
+        if reason in DONE or (reason == "aborted" and self.known.keep and not self.known.surprises):
             rule = "C6" if reason == "aborted" else "N2"
             require(not lost, rule, "turn {} ends {}, and {} is lost", self.turn, reason, lost)
 

@@ -71,6 +71,10 @@ class LocalRig:
         """The reply to one request."""
         return self.desk.ask(request)
 
+    def drop(self) -> None:
+        """Give up a driver that broke: it is not wound down."""
+        self.desk.stepper.abandon()
+
     def stop(self) -> None:
         """Wind everything down; raises what the run left behind."""
         self.desk.leave()

@@ -39,7 +39,7 @@ class Monitor:
         self._tools: dict[str, Json] = {}
         self._stream: list[Json] = []
         self._arrived = ""
-        self._answered = False
+        self._answered = self._cut = False
         self._attends: frozenset[str] = frozenset()
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class Monitor:
         message, accepted = request["message"], bool(reply.get("ok"))
         if self.disposing:
             require(not accepted, "L9", "{} is accepted by a disposed agent", message["id"])
-        elif self.current:
+        elif self.current and message["id"] not in self.known.added:
             taken = self.ledger.taken(message["id"])
             require(accepted is not taken, "I1", "{} is taken: {}; accepted: {}", message["id"], taken, accepted)
             require(accepted or code == "duplicate-message", "I1", "{} is refused as {}", message["id"], code)
@@ -224,7 +224,8 @@ class Monitor:
 
     def _played(self, end: Any) -> None:
         self._answered = end is not None and isinstance(end, str)
-        self._truncated = self._truncated or end == "max-tokens"
+        self._cut = end == "max-tokens"
+        self._truncated = self._truncated or self._cut
         if isinstance(end, dict) and "request-error" not in self._attends:
             self._fatal = True
 
@@ -305,7 +306,7 @@ class Monitor:
             if self.known.cause is None:
                 require(self._answered, "Q5", "an answer is recorded before its end")
                 require(event.get("text", text) == text, "Q5", "the answer is {}, not {}", event.get("text"), text)
-                calls = [] if self._truncated else [chunk["call"]["id"] for chunk in self._stream if "call" in chunk]
+                calls = [] if self._cut else [chunk["call"]["id"] for chunk in self._stream if "call" in chunk]
                 require(event.get("calls", calls) == calls, "Q5", "it asks for {}, not {}", event.get("calls"), calls)
             else:
                 arrived = (event.get("text") or "").startswith(self._arrived)
@@ -313,7 +314,8 @@ class Monitor:
         self._forget_stream()
 
     def _forget_stream(self) -> None:
-        self._stream, self._arrived, self._answered = [], "", False
+        self._stream, self._arrived = [], ""
+        self._answered = self._cut = False
 
     def _notices(self, report: Json) -> None:
         stops = 0

@@ -28,15 +28,20 @@ HOOKED = ("tool", "pre-step", "turn-stopping", "request-error")
 SETTLE: tuple[Any, ...] = ("settle", 0, ())
 GOING = st.one_of(
     st.just(SETTLE),
+    st.tuples(st.just("serve"), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 3)),
     st.tuples(st.just("tick"), st.integers(0, 6), st.lists(st.integers(0, 3), max_size=3)),
 )
 """How far the driver runs after a request."""
+HURRY = st.one_of(st.tuples(st.just("tick"), st.integers(0, 2), st.just(())), GOING)
+"""The same, after a cancel: what comes next is likely to find it converging."""
 BOX = st.sampled_from([NEXT_TURN, NEXT_STEP])
 PICK = st.integers(0, 3)
 HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message", "tool/call", "tool/result",
          "user/message", "agent/inbox/spliced", "notice:agent/status", "notice:agent/inbox/claimed",
          "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
-EARLY = 4
+CROWD = 4
+"""So many pending messages are enough for an idle agent."""
+EARLY = 8
 """How many requests come before a dispose, so that there is something to dispose of."""
 
 
@@ -57,9 +62,10 @@ class Suite(RuleBasedStateMachine):
         self.rig = type(self).make_rig()
         self.player: Player | None = None
         self.names = 0
+        self.sent = ""
         self.broken = self.listening = False
 
-    @initialize(gates=st.sampled_from([FEW, GATES, HOOKED, ()]), pool=st.sampled_from([None, None, 1, 2]),
+    @initialize(gates=st.sampled_from([FEW, GATES, HOOKED, GATES]), pool=st.sampled_from([None, None, 1, 2]),
                 listening=st.sampled_from([False, False, True]))  # fmt: skip
     def open(self, gates: tuple[str, ...], pool: int | None, *, listening: bool) -> None:
         """The agent is created."""
@@ -77,10 +83,11 @@ class Suite(RuleBasedStateMachine):
     @rule(box=BOX, wakeup=st.booleans(), again=st.integers(0, 9), go=GOING)
     def deliver(self, box: str, again: int, go: Any, *, wakeup: bool) -> None:
         """A message arrives; now and then with an id that was used before."""
-        name = f"m{self.names}" if again == 0 and self.names else self._name()
+        name = self.sent if again == 0 and self.sent else self._name()
+        self.sent = name
         self._play({"do": "deliver", "message": text(name), "target": box, "wakeup": wakeup}, go)
 
-    @precondition(lambda self: not self.core)
+    @precondition(lambda self: not self.core and (self._busy or len(self._pends) < CROWD))
     @rule(op=st.sampled_from(["append", "prepend", "replace", "remove", "splice", "clear"]), box=BOX, pick=PICK,
           count=st.integers(0, 2), go=GOING)  # fmt: skip
     def inbox(self, op: str, box: str, pick: int, count: int, go: Any) -> None:
@@ -97,7 +104,7 @@ class Suite(RuleBasedStateMachine):
             request |= {"target": box, "start": pick - 1, "delete_count": count, "inserted": inserted}
         self._play(request, go)
 
-    @precondition(lambda self: self._has("update") and self.names)
+    @precondition(lambda self: self._has("update") and self._pends)
     @rule(action=st.sampled_from(["edit", "remove", "steer", "steer"]), pick=PICK, go=GOING)
     def update(self, action: str, pick: int, go: Any) -> None:
         """A queued message is edited, removed, or sent ahead (I9)."""
@@ -106,33 +113,33 @@ class Suite(RuleBasedStateMachine):
             request["text"] = f"edited {self._name()}"
         self._play(request, go)
 
-    @rule(keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), go=GOING)
+    @precondition(lambda self: self._busy or self._pends)
+    @rule(keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), go=HURRY)
     def cancel(self, cause: str, go: Any, *, keep: bool) -> None:
         """Whatever runs is cancelled."""
         self._play({"do": "cancel", "cause": cause, "reason": "r", "keep_inbox": keep}, go)
 
-    @precondition(lambda self: self._has("reservation") or self._has("maintenance"))
+    @precondition(lambda self: self._idles and (self._has("reservation") or self._has("maintenance")))
     @rule(verb=st.sampled_from(["reserve", "release", "maintain"]), go=GOING)
     def hold(self, verb: str, go: Any) -> None:
         """Something holds turns back (D8, M1)."""
         if self._has("maintenance" if verb == "maintain" else "reservation"):
             self._play({"do": verb}, go)
 
-    @precondition(lambda self: self.player and len(self.player.steps) > EARLY)
-    @rule(keep=st.booleans(), sure=st.integers(0, 2), go=GOING)
+    @precondition(lambda self: self.player and len(self.player.steps) > EARLY and not self.player.monitor.disposing)
+    @rule(keep=st.booleans(), sure=st.integers(0, 9), go=GOING)
     def dispose(self, sure: int, go: Any, *, keep: bool) -> None:
         """The agent is disposed."""
-        if sure == 0:
+        if sure > 7:
             self._play({"do": "dispose", "keep_inbox": keep}, go)
 
     @precondition(lambda self: self.player and self.player.gates)
     @rule(pick=PICK, choice=st.integers(0, 9), go=GOING)
     def answer(self, pick: int, choice: int, go: Any) -> None:
         """A gate is passed."""
-        assert self.player is not None
-        gate = self.player.gates[pick % len(self.player.gates)]
-        given = answer(gate, choice, self._name, core=self.core)
-        self._play({"do": "pass", "gate": compact_gate(gate), **given}, go)
+        with self._held():
+            self._serve(pick, choice)
+        self._play(None, go)
 
     @precondition(lambda self: self.listening)
     @rule(on=st.sampled_from(HEARD), nth=st.integers(1, 2), verb=PICK, keep=st.booleans())
@@ -146,6 +153,7 @@ class Suite(RuleBasedStateMachine):
         )
         self._play({"do": "listen", "on": on, "nth": nth, "request": acts[verb]}, ("tick", 0, ()))
 
+    @precondition(lambda self: self._busy)
     @rule(go=GOING)
     def run(self, go: Any) -> None:
         """The driver goes on."""
@@ -160,11 +168,8 @@ class Suite(RuleBasedStateMachine):
                 with self._held():
                     self.player.finish()
         finally:
-            try:
-                self.rig.stop()
-            except Exception:
-                if not self.broken:
-                    raise
+            end = getattr(self.rig, "drop", self.rig.stop) if self.broken else self.rig.stop
+            end()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
@@ -174,11 +179,23 @@ class Suite(RuleBasedStateMachine):
         with self._held():
             if request is not None:
                 player.play(request)
-            verb, count, order = go
-            if verb == "settle":
-                player.play({"do": "settle"})
-            elif count and player.ticks:
-                player.play({"do": "tick", "count": count, "order": list(order)})
+            how, much, order = go
+            if how == "tick":
+                if much and player.ticks:
+                    player.play({"do": "tick", "count": much, "order": list(order)})
+                return
+            player.settle()
+            for choice in much if how == "serve" else ():
+                if player.gates:
+                    self._serve(order, choice)
+                    player.settle()
+
+    def _serve(self, pick: int, choice: int) -> None:
+        player = self.player
+        assert player is not None
+        gate = player.gates[pick % len(player.gates)]
+        given = answer(gate, choice, self._name, core=self.core)
+        player.play({"do": "pass", "gate": compact_gate(gate), **given})
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -196,10 +213,24 @@ class Suite(RuleBasedStateMachine):
         return f"m{self.names}"
 
     def _pending(self, pick: int) -> str:
-        assert self.player is not None
-        lists = self.player.monitor.ledger.lists
-        pending = [*lists[NEXT_TURN], *lists[NEXT_STEP]]
+        pending = self._pends
         return pending[pick % len(pending)] if pending else f"m{pick}"
+
+    @property
+    def _pends(self) -> list[str]:
+        """The ids that are pending."""
+        lists = self.player.monitor.ledger.lists if self.player is not None else {NEXT_TURN: [], NEXT_STEP: []}
+        return [*lists[NEXT_TURN], *lists[NEXT_STEP]]
+
+    @property
+    def _busy(self) -> bool:
+        """Whether a turn or a maintenance task is under way."""
+        return self.player is not None and (self.player.monitor.ledger.turn_open or self.player.monitor.maintaining)
+
+    @property
+    def _idles(self) -> bool:
+        """Whether it makes sense to hold turns back, or to let them go."""
+        return not self._busy and self.names > 0
 
     def _has(self, feature: str) -> bool:
         return not self.core and self.player is not None and feature in self.player.features

@@ -62,6 +62,10 @@ class Alphabet:
     calls: int = 2
     inbox: bool = True
 
+    def inputs_of(self, kernel: Kernel) -> Iterator[i.Input]:
+        """Every input that can come next to a kernel on which nothing is under way."""
+        return self.inputs(Node(kernel))
+
     def inputs(self, node: Node) -> Iterator[i.Input]:
         """Every input that can come next."""
         kernel = node.kernel

@@ -250,7 +250,8 @@ def parking(fold: Fold, after: Kernel) -> None:
     kind: type[object] = fold.given.__class__
     ended = bool(fold.ended) or kind is i.Maintained
     if kind is i.Replayed:
-        ended = before.state is IDLE and not before.holds_back
+        ended = before.state is IDLE and not after.latched
+    require(ended or fold.parked is None, "L3", "parked was told of {}, and nothing ended", fold.parked)
     silent = not ended or after.state is not IDLE or fold.reread
     if silent and fold.parked is None:
         return

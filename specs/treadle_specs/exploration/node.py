@@ -77,12 +77,12 @@ class Node:
 
     __slots__ = ("kernel", "key", "phase", "reread", "view")
 
-    def __init__(self, kernel: Kernel, reread: bool = False, phase: int = NO_REQUEST) -> None:
+    def __init__(self, kernel: Kernel, reread: bool = False, phase: int = NO_REQUEST, view: View | None = None) -> None:
         self.kernel = kernel
         self.reread = reread
         self.phase = phase
         self.key = canonical(kernel, reread, phase)
-        self.view: View
+        self.view = view or View(kernel)
 
 
 def canonical(kernel: Kernel, reread: bool, phase: int) -> Key:

@@ -17,6 +17,9 @@ class Violation(AssertionError):
         self.rule = rule
         self.message = message
 
+    def __reduce__(self) -> tuple[type[Violation], tuple[str, str]]:
+        return Violation, (self.rule, self.message)
+
 
 def require(holds: object, rule: str, message: str, *details: object) -> None:
     """Raise a ``Violation`` unless the condition holds; the message is formatted only then."""

@@ -88,13 +88,6 @@ def parse_answer(kind: str, request: Json) -> Any:
             return None
 
 
-def default_answer(kind: str) -> Any:
-    """What a gate takes when nobody attends it."""
-    if kind == "model":
-        return Play(({"text": "Done."},), StreamEnd(finish="stop"))
-    return parse_answer(kind, {})
-
-
 def _admit(decide: object) -> Admit:
     if decide == "default":
         return Admit()

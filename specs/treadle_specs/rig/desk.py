@@ -48,6 +48,7 @@ class Desk:
         self.stepper = Stepper(order)
         self.closed = False
         self._numbers = count(1)
+        self._places = count(1)
         self._gates = Gates(lambda: next(self._numbers))
         self._seats: dict[str, Seat] = {}
         self._sessions: dict[str, Seat] = {}
@@ -90,7 +91,7 @@ class Desk:
         return self._verbs[verb](request)
 
     def leave(self) -> None:
-        """End everything in this process: gates open, agents are disposed, the run ends."""
+        """End everything in this process: stubborn gates open, agents are disposed, the run ends."""
         self._gates.leave()
         self.stepper.finish()
 
@@ -108,7 +109,7 @@ class Desk:
             refuse("busy", f"agent {name!r} is open already")
         session, resume = given(request, "session", str), given(request, "resume", bool, False)
         kind, path = shelf_key(request)
-        seat = Seat(len(self._seats) + 1, request, self._gates, lambda: next(self._numbers))
+        seat = Seat(next(self._places), request, self._gates, lambda: next(self._numbers))
         shelf, host = self._hosts.get((kind, path)) or self._enter(kind, path)
 
         async def create() -> treadle.AgentHandle:

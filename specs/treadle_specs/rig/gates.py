@@ -9,7 +9,7 @@ import trio
 
 from treadle import Signal
 
-from .answers import Raise, default_answer, parse_answer
+from .answers import Raise, Settle, parse_answer
 from .protocol import Json, refuse
 
 CANCEL_WINS = frozenset({"pre-step", "turn-stopping", "request-error", "prompt-submit", "request"})
@@ -38,10 +38,15 @@ class Gate:
         self._answer: Any = None
 
     @property
+    def stubborn(self) -> bool:
+        """Whether it ignores cancellation."""
+        return self.kind == "stubborn-tool"
+
+    @property
     def waiting(self) -> bool:
         """Whether the tester may pass it."""
         cancelled = self._signal is not None and self._signal.cancelled
-        return not self._event.is_set() and not (cancelled and self.kind != "stubborn-tool")
+        return not self._event.is_set() and (self.stubborn or not cancelled)
 
     def report(self) -> Json:
         """As ``settle`` reports it."""
@@ -54,7 +59,7 @@ class Gate:
 
     async def wait(self) -> Any:
         """Wait for the answer. A stubborn tool ignores cancellation, every other kind lets it through."""
-        with trio.CancelScope(shield=self.kind == "stubborn-tool"):
+        with trio.CancelScope(shield=self.stubborn):
             await self._event.wait()
         if self.kind in CANCEL_WINS:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -91,10 +96,14 @@ class Gates:
         gate.answer(parse_answer(gate.kind, request))
 
     def leave(self) -> None:
-        """The tester is gone: every gate, now and later, takes its default at once."""
+        """The tester is gone: gates that ignore cancellation open, now and later; the others wait to be cancelled."""
         self.unattended = True
         for gate in self._open.values():
-            gate.answer(default_answer(gate.kind))
+            self._attend(gate)
+
+    def _attend(self, gate: Gate) -> None:
+        if self.unattended and gate.stubborn:
+            gate.answer(Settle())
 
     def open(self, kind: str, facts: Json, signal: Signal | None, seat: int, started: int | None = None) -> Gate:
         """Make a gate; the caller closes it.
@@ -110,8 +119,7 @@ class Gates:
         place = (seat, started if started is not None else self._clock(), self._count)
         gate = Gate(f"g{self._count}", kind, facts, signal, place)
         self._open[gate.name] = gate
-        if self.unattended:
-            gate.answer(default_answer(kind))
+        self._attend(gate)
         return gate
 
     def close(self, gate: Gate) -> None:

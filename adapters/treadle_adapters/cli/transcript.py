@@ -1,0 +1,188 @@
+"""A session's transcript on a terminal: who speaks stands left, what is said wraps right of it (X3: all of it escaped)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from .gutter import MARGIN, WHO, WIDEST
+from .safe_text import one_line, safe_text
+
+SHORT = 12
+"""So many lines of a result are shown, unless all are asked for."""
+
+_WAYS = {"steering": "↪ steering", "injected": "+ injected", "context": "+ context"}
+
+
+class Transcript:
+    """Prints the entries of a transcript, one by one.
+
+    Args:
+        console: where to.
+        full: show long results and system prompts to their end.
+    """
+
+    def __init__(self, console: Console, *, full: bool = False) -> None:
+        self.console = console
+        self.full = full
+        self._open_calls = 0
+        self._harmless: Any = importlib.import_module("treadle_diagrams.harmless")
+        self._duration: Callable[[float], str] = importlib.import_module("treadle_diagrams").duration
+        self._usage: Callable[[Any], list[str]] = importlib.import_module("treadle_diagrams.page_transcript").usage_text
+        self._kinds: dict[str, Callable[[Any], None]] = {
+            "turn": self._turn,
+            "turn-end": self._turn_end,
+            "message": self._message,
+            "answer": self._answer,
+            "attempt": self._attempt,
+            "call": self._call,
+            "result": self._result,
+            "system": self._system,
+            "request": self._request,
+            "retry": self._retry,
+            "dropped": self._dropped,
+            "note": self._note,
+        }
+
+    def tell(self, entry: Any) -> None:
+        """Print one entry of ``treadle_diagrams.entries``."""
+        self._kinds[entry.kind](entry)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def _turn(self, entry: Any) -> None:
+        clock = clock_text(entry.time)
+        head = Text.assemble(("── ", "dim"), (f"turn {entry.turn}", "bold"), (f" {clock} ", "dim"))
+        head.append("─" * max(3, self._width - head.cell_len), style="dim")
+        self._print(Text())
+        self._print(head)
+
+    def _turn_end(self, entry: Any) -> None:
+        facts = [self._harmless.counted(entry.steps, "step")]
+        facts += [self._harmless.counted(entry.calls, "call")] if entry.calls else []
+        facts += [self._duration(entry.took)] if entry.took is not None else []
+        facts += self._usage(entry.usage)
+        good = entry.ended == "completed"
+        line = Text.assemble(
+            (one_line(entry.why, 600), "green" if good else "yellow"), (f" · {' · '.join(facts)}", "dim")
+        )
+        self._say("■" if not good else "✓", line, "green" if good else "yellow")
+        self._open_calls = 0
+
+    # --- who speaks ---------------------------------------------------------------------------------------------------
+
+    def _message(self, entry: Any) -> None:
+        head = Text()
+        if entry.way in _WAYS:
+            waited = f", waited {self._duration(entry.waited)}" if entry.waited and entry.waited >= 100 else ""
+            head.append(f"{_WAYS[entry.way]}{waited}  ", style="green")
+        who, _, more = entry.sender.partition(" ")
+        if more:
+            head.append(f"{one_line(more, 40)}: ", style="dim")
+        self._say(one_line(who, MARGIN - 2), head + self._text(entry.text), WHO.get(who, "bold"))
+
+    def _answer(self, entry: Any) -> None:
+        who = "model"
+        for part in entry.parts:
+            if part.kind == "call" or not part.text.strip():
+                continue
+            style = "dim italic" if part.kind == "reasoning" else ""
+            self._say(who, self._text(part.text, style), WHO["model"])
+            who = ""
+        if entry.interrupted:
+            self._say("", Text("■ interrupted here", "yellow"))
+        elif entry.finish not in ("", "stop", "tool-calls"):
+            self._say("", Text(f"▲ {one_line(entry.finish, 60)}", "yellow"))
+
+    def _attempt(self, entry: Any) -> None:
+        why = "■ interrupted before anything was kept" if entry.interrupted else f"✗ {entry.code}: {entry.why}"
+        self._say("model", Text(one_line(why, 600), "yellow" if entry.interrupted else "red"), WHO["model"])
+        for part in entry.parts:
+            if part.text.strip():
+                self._say("", self._text(part.text, "dim"))
+
+    def _retry(self, entry: Any) -> None:
+        self._say("", Text(f"… attempt {entry.attempt} follows in {entry.delay:.1f} s", "yellow"))
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def _call(self, entry: Any) -> None:
+        self._open_calls += 1
+        shown = self._harmless.call_text(entry.name, entry.arguments, 4_000 if self.full else 300)
+        self._say("⚙", Text(one_line(shown, 4_000), "magenta"), "magenta")
+
+    def _result(self, entry: Any) -> None:
+        line = Text()
+        if self._open_calls != 1:
+            line.append(f"{one_line(entry.name or entry.call_id, 60)}: ", style="magenta")
+        if entry.is_error:
+            line.append(f"{one_line(entry.code or 'error', 60)}: ", style="bold red")
+        line += self._text(self._cut(entry.text), "red" if entry.is_error else "dim")
+        if entry.took is not None and entry.took >= 20:
+            line.append(f"  {self._duration(entry.took)}", style="dim")
+        if entry.concludes:
+            line.append("  ends the turn", style="yellow")
+        self._say("↳", line, "magenta")
+        self._open_calls = max(0, self._open_calls - 1)
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _system(self, entry: Any) -> None:
+        self._say("system", self._text(self._cut(entry.text) or "(cleared)", "dim"), "dim bold")
+
+    def _request(self, entry: Any) -> None:
+        tools = f", tools: {', '.join(entry.tools)}" if entry.tools else ""
+        self._say("→", Text(one_line(f"{entry.route or 'no route'}{tools}", 600), "dim"), "dim")
+
+    def _dropped(self, entry: Any) -> None:
+        self._say("", Text(f"{one_line(entry.fate, 60)}: “{one_line(entry.text, 200)}”", "yellow"))
+
+    def _note(self, entry: Any) -> None:
+        self._say("·", Text(one_line(f"{entry.type} {entry.text}", 600), "dim"), "dim")
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        return max(40, min(self.console.width, WIDEST))
+
+    def _text(self, text: str, style: str = "") -> Text:
+        return Text(safe_text(text).strip("\n"), style=style)
+
+    def _cut(self, text: str) -> str:
+        """The beginning of a text, and how much more there is."""
+        if self.full:
+            return text
+        lines = text.strip("\n").split("\n", SHORT)
+        rest = lines[SHORT] if len(lines) > SHORT else ""
+        shown = "\n".join(lines[:SHORT])
+        if len(shown) > 2_000:
+            shown, rest = shown[:2_000], shown[2_000:] + rest
+        return f"{shown}\n… {len(rest):,} more characters (--full)" if rest else shown
+
+    def _say(self, who: str, text: Text, style: str = "bold") -> None:
+        """Lines with a margin; they are wrapped for people, and left whole for other programs."""
+        text.expand_tabs(4)
+        if self.console.is_terminal:
+            lines = list(text.wrap(self.console, self._width - MARGIN))
+        else:
+            lines = list(text.split("\n", allow_blank=True))
+        for number, line in enumerate(lines or [Text()]):
+            margin = f"{who:>{MARGIN - 2}}  " if number == 0 else " " * MARGIN
+            self._print(Text.assemble((margin, style), line))
+
+    def _print(self, line: Text) -> None:
+        line.rstrip()
+        self.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def clock_text(time: int) -> str:
+    """Milliseconds since the epoch as a time of day, in UTC."""
+    if not 0 <= time < 1 << 47:
+        return str(time)
+    return datetime.fromtimestamp(time / 1000, UTC).strftime("%H:%M:%S")

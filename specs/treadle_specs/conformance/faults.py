@@ -1,0 +1,212 @@
+"""Faults to plant in our own driver: each breaks one promise, and every layer that can see it must say so (§8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from treadle import calls, driver, outcomes, verbs
+from treadle import inputs as i
+from treadle import kernel as kernels
+from treadle.effects import Abort, Record
+from treadle.inbox import NEXT_TURN, Inbox
+from treadle.kernel import Kernel
+from treadle.lifecycle import LIFECYCLE, TABLE, Row, State, Trigger
+from treadle.session.events import StepEnd
+from treadle.verbs import Verb
+
+Patch = tuple[Any, str, Any]
+_ROWS: dict[State, dict[Trigger, Row]] = LIFECYCLE._rows  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+
+@frozen
+class Fault:
+    """One planted fault.
+
+    Attributes:
+        name: what goes wrong.
+        rules: what it breaks.
+        rows: rows of the lifecycle table with other verbs.
+        patches: makes (owner, name, replacement) for what is wrong elsewhere.
+        seen_by: the layer beside the stateful suite that catches it.
+    """
+
+    name: str
+    rules: tuple[str, ...]
+    rows: tuple[Row, ...] = ()
+    patches: Callable[[], Sequence[Patch]] = tuple
+    seen_by: str = "explorer"
+
+    @property
+    def table(self) -> tuple[Row, ...]:
+        """The whole lifecycle table with the fault in it."""
+        changed = {(row.source, row.trigger): row for row in self.rows}
+        return tuple([changed.get((row.source, row.trigger), row) for row in TABLE])
+
+
+@contextmanager
+def planted(fault: Fault) -> Generator[Fault]:
+    """Have the fault in every driver of this process while the block runs."""
+    rows = {(row.source, row.trigger): _ROWS[row.source][row.trigger] for row in fault.rows}
+    patches = fault.patches()
+    kept = [(owner, name, _value(owner, name)) for owner, name, _ in patches]
+    try:
+        for row in fault.rows:
+            _ROWS[row.source][row.trigger] = row
+        for owner, name, replacement in patches:
+            _put(owner, name, replacement)
+        yield fault
+    finally:
+        for owner, name, before in kept:
+            _put(owner, name, before)
+        for (source, trigger), row in rows.items():
+            _ROWS[source][trigger] = row
+
+
+def _value(owner: Any, name: Any) -> Any:
+    return owner[name] if isinstance(owner, dict) else vars(owner)[name]
+
+
+def _put(owner: Any, name: Any, value: Any) -> None:
+    if isinstance(owner, dict):
+        owner[name] = value
+    else:
+        setattr(owner, name, value)
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def _row(source: State, trigger: Trigger, *doing: Verb) -> Row:
+    return Row(source, trigger, _ROWS[source][trigger].dest, doing)
+
+
+def _forgets_keep(kernel: Kernel) -> None:
+    kernel.keep = False
+    verbs.end_aborted(kernel)
+
+
+def _claims_the_last(kernel: Kernel) -> None:
+    pending = kernel.inbox.list_of(NEXT_TURN)
+    pending.insert(0, pending.pop()) if pending else None
+    verbs.claim_turn(kernel)
+
+
+def _step_end_again(kernel: Kernel) -> None:
+    kernel.out.append(Record(StepEnd(kernel.turn, 1)))
+
+
+def _records_twice() -> list[Patch]:
+    admit = Kernel.admit_accepted
+
+    def twice(kernel: Kernel) -> None:
+        accepted = kernel.accepted
+        admit(kernel)
+        kernel.accepted = accepted
+
+    return [(Kernel, "admit_accepted", twice)]
+
+
+def _drops_late_steering() -> list[Patch]:
+    return [(outcomes, "_stopped", outcomes._close)]  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+
+def _swallows_results() -> list[Patch]:
+    settled: Any = outcomes._call_settled  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+    def swallow(kernel: Kernel, schedule: Any, given: i.CallSettled) -> None:
+        if kernel.cause is None:
+            settled(kernel, schedule, given)
+            return
+        started = schedule.settle(given.index)
+        verbs.record_lost_call(kernel, given.index, "ABORTED_BEFORE_DISPATCH", with_call=not started)
+
+    return [(outcomes, "_call_settled", swallow)]
+
+
+def _everything_presses() -> list[Patch]:
+    return [(Inbox, "presses", property(lambda inbox: bool(inbox.next_step)))]
+
+
+def _keeps_the_latch() -> list[Patch]:
+    def keeps(kernel: Kernel, given: Any) -> None:
+        latched = kernel.latched
+        calls.inbox_operation(kernel, given)
+        kernel.latched = latched
+
+    takers: Any = kernels._TAKERS  # pyright: ignore[reportPrivateUsage]  # the fault's place
+    return [(takers, kind, keeps) for kind, taker in takers.items() if taker is calls.inbox_operation]
+
+
+def _goes_on_after_a_cancel() -> list[Patch]:
+    abort: Any = driver.Driver._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+    def only_signals(self: Any, effect: Abort) -> None:
+        scope, self._op_scope = self._op_scope, None
+        abort(self, effect)
+        self._op_scope = scope
+
+    return [(driver.Driver, "_abort", only_signals)]
+
+
+def _cause_of_the_last() -> list[Patch]:
+    stop: Any = calls._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+    def overrules(kernel: Kernel, trigger: Trigger, cause: Any, keep: bool) -> None:
+        kernel.cause = None
+        stop(kernel, trigger, cause, keep)
+
+    return [(calls, "_abort", overrules)]
+
+
+def _never_duplicate() -> list[Patch]:
+    return [(Kernel, "taken", lambda kernel, message_id: message_id in kernel.inbox.ids)]
+
+
+def _clears_untold() -> list[Patch]:
+    def empty(kernel: Kernel, target: Any) -> list[Any]:
+        count = len(kernel.inbox.list_of(target))
+        return [entry.message for entry in kernel.inbox.splice(target, 0, count)]
+
+    return [(calls, "_empty", empty)]
+
+
+S, T = State, Trigger
+FAULTS: tuple[Fault, ...] = (
+    Fault("a wake is lost on cancel", ("D4", "L2"), (_row(S.CANCEL_CONVERGENCE, T.WAKE),)),
+    Fault("a message is delivered twice", ("N2", "I5"), patches=_records_twice),
+    Fault("late steering is dropped", ("D6", "T4"), patches=_drops_late_steering),
+    Fault("an answer arrives after dispose", ("O4", "L9"), (_row(S.STEP, T.DISPOSE),)),
+    Fault(
+        "a turn ends twice",
+        ("N3",),
+        (_row(S.TURN_STOPPING, T.CLOSE, verbs.close_turn, verbs.close_turn, verbs.stop_running),),
+    ),
+    Fault("a cancel swallows a result", ("K6", "C4"), patches=_swallows_results),
+    Fault(
+        "keep_inbox loses what was claimed",
+        ("C6", "N2"),
+        (_row(S.CANCEL_CONVERGENCE, T.CONVERGE, verbs.close_step, _forgets_keep, verbs.stop_running, verbs.reread),),
+    ),
+    Fault("passive contexts wake", ("D7",), patches=_everything_presses),
+    Fault("a latch is tied to nothing", ("D5",), patches=_keeps_the_latch),
+    Fault(
+        "a replay breaks the queue's order",
+        ("I5",),
+        (_row(S.IDLE, T.REPLAY, verbs.drop_latch, verbs.start_running, verbs.open_turn, _claims_the_last),),
+    ),
+    Fault(
+        "an event follows the turn's end",
+        ("N4", "T10"),
+        (_row(S.TURN_STOPPING, T.CLOSE, verbs.close_turn, _step_end_again, verbs.stop_running),),
+    ),
+    Fault("a request follows a cancel", ("C9", "C4"), patches=_goes_on_after_a_cancel, seen_by="sweep"),
+    Fault("the last cause wins", ("C2",), patches=_cause_of_the_last),
+    Fault("a recorded id is taken again", ("I1",), patches=_never_duplicate),
+    Fault("a cancel clears without a record", ("I6", "C3"), patches=_clears_untold),
+    Fault("a turn closes over a queued prompt", ("I5", "L2"), (_row(S.MAINTENANCE, T.WAKE),)),
+)
+"""The faults that the project's own tests plant."""

@@ -1,0 +1,231 @@
+"""The log checker: what the driver writes is sound, and what was tampered with is reported."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from treadle.checks import LogMonitor
+from treadle.session.codec import encode_header
+from treadle.session.events import APPEND, Event, InboxSpliced, Replace, TurnStart, encode_event
+from treadle.session.fork import fork
+from treadle.session.log import Session, SessionHeader
+from treadle.session.repair import repair
+from treadle_specs import log_checker
+from treadle_specs.scripts import SCRIPTS, record
+
+Log = tuple[SessionHeader, list[Event]]
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, Log]:
+    logging.disable(logging.CRITICAL)
+    try:
+        return {name: record(script) for name, script in SCRIPTS.items()}
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def breaches(events: list[Event]) -> list[str]:
+    """What the monitor says, an unfinished turn among it."""
+    monitor = LogMonitor()
+    for entry in events:
+        monitor.take(entry)
+    return [str(breach) for breach in monitor.breaches] + ([monitor.unfinished] if monitor.unfinished else [])
+
+
+def deletions(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
+    for at, entry in enumerate(events):
+        yield f"without {at} {entry.type}", events[:at] + events[at + 1 :]
+
+
+def duplications(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
+    for at, entry in enumerate(events):
+        yield f"twice {at} {entry.type}", events[: at + 1] + events[at:]
+
+
+def swaps(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
+    for first in range(len(events)):
+        for second in range(first + 1, len(events)):
+            changed = list(events)
+            changed[first], changed[second] = changed[second], changed[first]
+            yield f"{first} {events[first].type} and {second} {events[second].type}", changed
+
+
+def renumbered(events: list[Event]) -> list[Event]:
+    """The events as if they had been written in this order, references and all."""
+    places: dict[int, int] = {}
+    for at, entry in enumerate(events):
+        places.setdefault(entry.seq, at)
+    out: list[Event] = []
+    for at, entry in enumerate(events):
+        op, cites = entry.surface_op, entry.source_event_seqs
+        if isinstance(op, Replace):
+            op = Replace(places.get(op.first, op.first), places.get(op.last, op.last))
+        if cites is not None:
+            cites = tuple([places.get(seq, seq) for seq in cites])
+        out.append(msgspec.structs.replace(entry, seq=at, surface_op=op, source_event_seqs=cites))
+    return out
+
+
+def same(one: list[Event], other: list[Event]) -> bool:
+    """Whether two logs say the same, but for times."""
+
+    def said(events: list[Event]) -> list[Event]:
+        return [msgspec.structs.replace(entry, time=0) for entry in renumbered(events)]
+
+    return said(one) == said(other)
+
+
+@pytest.mark.rule("T10", "L4", "N1", "I6", "I5", "N2", "N6", "Q2", "K5")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_log_of_a_scripted_session_is_sound(name: str, logs: dict[str, Log]) -> None:
+    assert breaches(logs[name][1]) == []
+
+
+@pytest.mark.rule("P4")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_prefix_is_sound_once_it_is_repaired(name: str, logs: dict[str, Log]) -> None:
+    header, events = logs[name]
+    for count in range(len(events) + 1):
+        session = Session(header, events[:count])
+        for data in repair(events[:count]):
+            session.commit(data)
+        assert breaches(list(session.events)) == [], f"after {count} events"
+
+
+@pytest.mark.rule("N6")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_deletion_duplication_and_swap_is_reported(name: str, logs: dict[str, Log]) -> None:
+    """But for the last event outside a turn: without it the log is what it was a moment before."""
+    events = logs[name][1]
+    quiet = [
+        what for what, changed in (*deletions(events), *duplications(events), *swaps(events)) if not breaches(changed)
+    ]
+    last = len(events) - 1
+    allowed = [f"without {last} {events[last].type}"] if events[last].type != "turn/end" else []
+    assert quiet == allowed
+
+
+@pytest.mark.rule("T10", "N1", "I6", "T0", "T1", "Q2", "K5")
+def test_nearly_every_change_is_reported_although_the_log_was_numbered_anew(logs: dict[str, Log]) -> None:
+    """What is left is another log that the contract permits, such as a delivery that came a little later."""
+    tried, quiet = 0, []
+    for name, (_, events) in logs.items():
+        for what, changed in (*deletions(events), *duplications(events), *swaps(events)):
+            if same(changed, events):
+                continue
+            tried += 1
+            if not breaches(renumbered(changed)):
+                quiet.append(f"{name}: {what}")
+    assert tried > 5_000
+    assert len(quiet) / tried < 0.02, quiet
+    moved = ("agent/inbox/spliced", "tool/call", "assistant/", "user/message")
+    assert all(any(kind in what for kind in moved) for what in quiet), quiet
+
+
+@pytest.mark.rule("S5")
+def test_a_fork_is_sound_and_a_wrong_count_is_not(logs: dict[str, Log]) -> None:
+    header, events = logs["steering"]
+    child, copies = fork(header, events, "child")
+    assert log_checker.check_events(copies, header=child).sound
+    wrong = msgspec.structs.replace(child, inherited=child.inherited - 1)
+    assert [finding.rule for finding in log_checker.check_events(copies, header=wrong).findings] == ["S5"]
+
+
+@pytest.mark.rule("I6")
+def test_a_splice_that_does_not_fold_names_its_event() -> None:
+    entry = Event("agent/inbox/spliced", 0, 0, InboxSpliced("next-turn", 3, 1))
+    assert breaches([entry]) == ["event 0: [I6] a splice at 3 removing 1 does not fit 0 pending"]
+
+
+@pytest.mark.rule("S2")
+def test_an_unknown_type_must_be_ignorable() -> None:
+    assert breaches([Event("my/thing", 0, 0, {"a": 1})]) == [
+        "event 0: [S2] type 'my/thing' is unknown here and not ignorable"
+    ]
+    assert breaches([Event("my/thing", 0, 0, {"a": 1}, ignorable=True)]) == []
+
+
+@pytest.mark.rule("S3")
+def test_surface_metadata_belongs_to_surface_events() -> None:
+    (said, *_) = breaches([Event("turn/start", 0, 0, TurnStart(1), APPEND)])
+    assert "[S3]" in said
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, log: Log, *, tail: bytes = b"") -> Path:
+    header, events = log
+    lines = [encode_header(header), *[encode_event(entry) for entry in events]]
+    path.write_bytes(b"".join([line + b"\n" for line in lines]) + tail)
+    return path
+
+
+def test_the_command_tells_rule_event_and_line_and_fails(tmp_path: Path, logs: dict[str, Log]) -> None:
+    header, events = logs["one-tool"]
+    good = write(tmp_path / "good.jsonl", (header, events))
+    bad = write(tmp_path / "bad.jsonl", (header, [entry for entry in events if entry.type != "tool/result"]))
+    said: list[str] = []
+    assert log_checker.check_command([str(good)], out=said.append) == 0
+    assert said == [f"{good}: {len(events)} events, sound\n"]
+    said.clear()
+    assert log_checker.check_command([str(good), str(bad)], as_json=True, out=said.append) == 1
+    first, second = [json.loads(line) for line in said]
+    assert first["sound"] is True
+    at = next(entry.seq for entry in events if entry.type == "tool/result")
+    assert {"rule": "N6", "seq": at + 1, "line": at + 2} == {
+        key: second["findings"][0][key] for key in ("rule", "seq", "line")
+    }
+    assert any(finding["rule"] == "N1" for finding in second["findings"])
+
+
+@pytest.mark.rule("P3", "P4")
+def test_a_killed_process_leaves_notes_and_no_findings(tmp_path: Path, logs: dict[str, Log]) -> None:
+    header, events = logs["one-tool"]
+    path = write(tmp_path / "killed.jsonl", (header, events[:8]), tail=b'{"type":"tool/c')
+    found = log_checker.check_file(path)
+    assert found.sound
+    assert len(found.notes) == 2
+    assert not log_checker.check_file(path, finished=True).sound
+
+
+def test_a_line_that_is_no_event_is_reported_and_reading_goes_on(tmp_path: Path, logs: dict[str, Log]) -> None:
+    header, events = logs["one-tool"]
+    path = write(tmp_path / "damaged.jsonl", (header, events))
+    lines = path.read_bytes().split(b"\n")
+    lines[3] = b'{"type":"turn/start","seq":2,"time":1,"data":{"turn":"one"}}'
+    path.write_bytes(b"\n".join(lines))
+    found = log_checker.check_file(path)
+    assert (found.findings[0].rule, found.findings[0].line) == ("N6", 4)
+    assert found.events == len(events) - 1
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [(b"", "S8"), (b"no header\n", "S8"), (b'{"type":"session","formatVersion":99,"id":"a"}\n', "P5")],
+)
+def test_a_file_without_a_readable_header_is_reported(tmp_path: Path, content: bytes, rule: str) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(content)
+    (finding,) = log_checker.check_file(path).findings
+    assert finding.rule == rule
+
+
+def test_a_missing_file_is_a_finding_and_no_crash(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert log_checker.check_command([str(tmp_path / "none.jsonl")], out=said.append) == 1
+    assert "cannot be read" in "".join(said)
+
+
+def test_other_kinds_of_files_are_read_by_openers(tmp_path: Path, logs: dict[str, Log]) -> None:
+    said: list[str] = []
+    opener = lambda path: logs["one-tool"] if path.suffix == ".db" else None  # noqa: E731
+    assert log_checker.check_command([str(tmp_path / "a.db")], openers=[opener], out=said.append) == 0
+    assert f"{len(logs['one-tool'][1])} events, sound" in said[0]
