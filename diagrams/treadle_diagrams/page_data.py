@@ -30,45 +30,35 @@ def page_data(
     told: dict[int, list[AnyEntry]] = {}
     for entry in entries:
         told.setdefault(entry.seq, []).append(entry)
-    summaries = {entry.seq: text for entry in events if (text := summary(entry, told.get(entry.seq, ())))}
-
-    def mark(at: Mark | None) -> list[int] | None:
-        return None if at is None else [at.seq, at.time - start]
-
     data = {
         "start": start,
         "first": events[0].seq if events else 0,
         "types": types,
         "events": [[entry.time - start, numbers[entry.type]] for entry in events],
-        "summaries": summaries,
+        "summaries": {entry.seq: text for entry in events if (text := summary(entry, told.get(entry.seq, ())))},
         "states": [[at.seq, at.state.value, _key(at)] for at in reached],
-        "spans": [
-            [
-                span.kind,
-                one_line(span.label, ROOM),
-                mark(span.begin),
-                mark(span.end),
-                span.turn,
-                one_line(span.outcome, ROOM),
-                None if span.first is None else span.first - start,
-            ]
-            for span in spans
-        ],
-        "letters": [
-            [
-                one_line(one.text, ROOM),
-                one_line(one.sender, ROOM),
-                one.way,
-                one_line(one.fate, ROOM),
-                mark(one.accepted),
-                mark(one.claimed),
-                mark(one.settled),
-                one.turn,
-            ]
-            for one in letters
-        ],
+        "spans": [_span(span, start) for span in spans],
+        "letters": [_letter(letter, start) for letter in letters],
     }
     return embedded(data)
+
+
+def _mark(at: Mark | None, start: int) -> list[int] | None:
+    return None if at is None else [at.seq, at.time - start]
+
+
+def _span(span: Span, start: int) -> list[Any]:
+    """Kind, label, begin, end, turn, outcome, time of the first piece."""
+    first = None if span.first is None else span.first - start
+    begin, end = _mark(span.begin, start), _mark(span.end, start)
+    return [span.kind, one_line(span.label, ROOM), begin, end, span.turn, one_line(span.outcome, ROOM), first]
+
+
+def _letter(letter: Letter, start: int) -> list[Any]:
+    """Text, sender, way, fate, acceptance, claim, end, turn."""
+    words = [one_line(text, ROOM) for text in (letter.text, letter.sender, letter.way, letter.fate)]
+    marks = [_mark(at, start) for at in (letter.accepted, letter.claimed, letter.settled)]
+    return [*words, *marks, letter.turn]
 
 
 def _key(at: Reached) -> str | None:

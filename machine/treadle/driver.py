@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -15,7 +14,7 @@ from . import inputs as i
 from .admission import run_admission
 from .agent import Converging
 from .effects import Begin, Publish, Record
-from .errors import InvalidTrigger, MisuseError
+from .errors import MisuseError
 from .hooks import emit
 from .initiator import CURRENT, Initiator
 from .interruption import LEAVING, leaving_in, without_cancelled
@@ -222,9 +221,6 @@ class Driver:
 
     def _drain(self) -> None:
         due = self._due
-        if not due:
-            self.wake_waiters()
-            return
         self._draining = True
         leaving: BaseException | None = None
         agent, told = self.agent, 0
@@ -270,11 +266,8 @@ class Driver:
             self._drain()
 
     def frame(self, frame: StreamFrame) -> None:
-        """Tell about a frame of the live attempt (Q9)."""
+        """Tell about a frame of the live attempt (Q9); the attempt runs in the driver's task, between dispatches."""
         if not self.agent.scope.listeners(ASSISTANT_STREAM):
-            return
-        if self._draining or self._due:
-            self.publish_later(lambda: self.tell_frame(frame))
             return
         self._draining = True
         try:
@@ -314,8 +307,6 @@ class Driver:
         return current is not None and current is self._initiator and not self._draining
 
     def _begin(self, operation: fx.Operation) -> None:
-        if self._next is not None:
-            raise InvalidTrigger(f"{self._next} was never run (L7)")
         self._next = operation
         if isinstance(operation, fx.Maintain):
             self._signal = None
@@ -376,8 +367,6 @@ class Driver:
         try:
             return await _RUN[type(operation)](self, operation), None
         except BaseException as error:
-            if not scope.cancel_called and trio.current_effective_deadline() == -math.inf:
-                self.feed(i.Dispose(keep_inbox=True))
             return self._outcome_of(operation, error), leaving_in(error)
         finally:
             self._op_scope = None

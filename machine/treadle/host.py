@@ -20,6 +20,7 @@ from .errors import MisuseError
 from .factory import LoopFactory
 from .hook_registry import HookRegistry
 from .hooks import Emit, Serial, Waterfall
+from .interruption import leaving_in, without_cancelled
 from .models.runtime import Models
 from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
 from .presets import Presets
@@ -226,8 +227,8 @@ class Host:
         """
         if self._leaving is None:
             self._leaving = error
-            if self._outer is not None:
-                self._outer.cancel_scope.cancel()
+            assert self._outer is not None
+            self._outer.cancel_scope.cancel()
 
     def from_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Call ``function`` in the host's thread, from another one; returns its result (D2)."""
@@ -309,7 +310,9 @@ class Host:
                         result = listener.function(flushing)
                         if result is not None:
                             await result
-                    except Exception as error:
+                    except BaseException as error:
+                        if leaving_in(error) is not None or without_cancelled(error) is None:
+                            raise
                         driver.report_listener(listener, error)
             finally:
                 done.set()

@@ -10,9 +10,9 @@ from attrs import frozen
 from .agent import Agent, driver_of, message
 from .creation import Setup
 from .errors import DelegationLimit, MisuseError, ToolError
-from .models.messages import AgentSource, AssistantMessage, ToolResultMessage
+from .models.messages import AgentSource, AssistantMessage, UserMessage
 from .options import AgentOptions
-from .session.events import Aborted, Blocked, Completed, EndReason, Errored, MaxTokens
+from .session.events import Blocked, Completed, EndReason, Errored, MaxTokens
 from .tools.definition import Tool, ToolRun
 
 PROMPT: dict[str, Any] = {
@@ -98,20 +98,21 @@ def _answer(child: Agent, reason: EndReason | None) -> str:
             return _last_said(child)
         case MaxTokens():
             return f"{_last_said(child)}\n[cut off by the output limit]"
-        case Aborted():
-            raise ToolError("the agent was stopped before it had finished: part of its work may be done", "STOPPED")
         case Blocked():
             raise ToolError(f"the agent was not let do the job: {reason.detail or 'a hook blocked it'}", "BLOCKED")
         case Errored():
             raise ToolError(f"the agent failed: {reason.failure.message}", reason.failure.code)
         case _:
-            raise ToolError("the agent ended without having worked", "STOPPED")
+            raise ToolError("the agent was stopped before it had finished: part of its work may be done", "STOPPED")
 
 
 def _last_said(child: Agent) -> str:
-    for said in reversed(child.session.history()):
-        if isinstance(said, AssistantMessage) and said.text.strip():
-            return said.text
-        if not isinstance(said, (AssistantMessage, ToolResultMessage)):
-            break
-    raise ToolError("the agent finished without an answer", "NO_ANSWER")
+    answer = ""
+    for said in child.session.history():
+        if isinstance(said, UserMessage):
+            answer = ""
+        elif isinstance(said, AssistantMessage) and said.text.strip():
+            answer = said.text
+    if not answer:
+        raise ToolError("the agent finished without an answer", "NO_ANSWER")
+    return answer

@@ -845,7 +845,7 @@ def test_streams_that_outlive_their_bridge_or_their_loop_end_quietly() -> None:
         await agent.when_idle()
 
     async def late() -> None:
-        assert [entry async for entry in kept[0]] == []
+        assert [entry async for entry in kept[0]][-1].type == "turn/end"
         await kept[1].aclose()
 
     asyncio.run(late())

@@ -374,6 +374,6 @@ async def test_odd_providers_and_names_are_told_apart() -> None:
 @pytest.mark.rule("R2")
 async def test_a_provider_whose_signature_cannot_be_read_is_tried_when_it_is_needed() -> None:
     async with stage() as s:
-        s.agent.prompt.section("x", getattr)
+        s.agent.prompt.section("x", getattr)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         await s.ask("1")
         assert s.ends == ["error PROMPT_FAILED"]

@@ -222,9 +222,7 @@ def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: py
 
 @pytest.mark.rule("Q5", "X3", "N7")
 @pytest.mark.parametrize("framed", [True, False])
-async def test_an_endless_answer_is_cut_off_and_lets_others_run(
-    framed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_answer_is_cut_off_and_lets_others_run(framed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "MAX_CHARACTERS", 16_000_000)
     beats: list[int] = []
 
@@ -322,7 +320,9 @@ async def test_the_revision_grows_per_attempt_and_restarts_with_the_agent() -> N
     model = ScriptedModel([talk(ValueError("no")), "two", "three", "four"])
 
     async with stage(model=model) as s:
-        s.host.on(ASSISTANT_STREAM, lambda told: starts.append(told.frame) if isinstance(told.frame, FrameStart) else None)
+        s.host.on(
+            ASSISTANT_STREAM, lambda told: starts.append(told.frame) if isinstance(told.frame, FrameStart) else None
+        )
         s.agent.scope.on(REQUEST_ERROR, lambda failed, proceed: Retry())
         await s.ask("a")
         await s.ask("b")
@@ -517,3 +517,45 @@ async def test_a_stream_without_a_close_is_fine() -> None:
         handle.agent.followup("a")
         await handle.agent.when_idle()
         assert handle.agent.session.history()[1].text == "bare"  # type: ignore[union-attr]
+
+
+@pytest.mark.rule("C5")
+def test_the_first_freeze_decides_and_without_one_nothing_is_dropped() -> None:
+    recorder = Recorder()
+    recorder.check_size()
+    recorder.add(BlockStart(0, "text"), 0.0)
+    recorder.add(TextDelta(0, "one"), 0.0)
+    recorder.thaw_into_past()
+    assert recorder.chunks == 2
+    recorder.freeze()
+    recorder.add(TextDelta(0, "two"), 0.0)
+    recorder.freeze()
+    recorder.thaw_into_past()
+    assert recorder.blocks() == (Text("one"),)
+
+
+@pytest.mark.rule("Q5", "Q10")
+async def test_a_thought_without_words_is_kept_only_for_what_it_replays() -> None:
+    chunks = [BlockStart(0, "reasoning"), BlockEnd(0), BlockStart(1, "reasoning"), BlockEnd(1, {"s": 1})]
+    async with stage([*chunks, BlockStart(2, "text"), TextDelta(2, "x"), STOP]) as s:
+        await s.ask("a")
+        assert s.facts(AssistantMessageAdded)[0].message.content == (Reasoning("", {"s": 1}), Text("x"))
+
+
+async def test_a_script_may_be_any_async_iterable_and_may_fail_behind_its_words() -> None:
+    class Bare:
+        def __init__(self) -> None:
+            self.left = [BlockStart(0, "text"), TextDelta(0, "bare"), STOP]
+
+        def __aiter__(self) -> Bare:
+            return self
+
+        async def __anext__(self) -> Any:
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop(0)
+
+    async with stage(Bare(), Answer("half", failure=Failure("cut", "TRANSPORT"))) as s:
+        await s.ask("a")
+        await s.ask("b")
+        assert s.ends == ["completed", "error TRANSPORT"]

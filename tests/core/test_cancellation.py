@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock
 
 from tests.stage import Gate, note, settled, stage, talk
@@ -203,7 +204,7 @@ async def test_convergence_settles_what_was_started_and_answers_the_rest() -> No
     @tool(parallel=True)
     async def stubborn() -> str:
         with trio.CancelScope(shield=True):
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             await gate.reached()
         return "finished anyway"
 
@@ -884,3 +885,62 @@ async def test_a_finish_that_had_arrived_with_nothing_in_it_is_an_attempt() -> N
         await s.agent.when_idle()
         assert s.log[3:] == ["attempt", "step/end 1.1", "turn/end 1 aborted user"]
         assert s.facts(AssistantAttempt)[0].finish == Finish("stop")
+
+
+@pytest.mark.rule("C9", "C5", "H4")
+async def test_a_cancel_from_a_listener_of_a_whole_answer_ends_the_turn_aborted_all_the_same() -> None:
+    async with stage("whole") as s:
+        s.agent.scope.on(
+            SESSION_EVENT, lambda told: s.agent.cancel() if told.event.type == "assistant/message" else None
+        )
+        await s.ask("a")
+        assert s.log[3:] == ["assistant 'whole'", "step/end 1.1", "turn/end 1 aborted user"]
+
+
+@pytest.mark.rule("C10")
+async def test_a_cancel_that_waits_for_a_hook_of_the_tools_says_so() -> None:
+    gate = Gate()
+
+    async def guard(proposal: Any) -> None:
+        with trio.CancelScope(shield=True):
+            await gate.wait()
+
+    async with stage(Answer(calls=[Call("nope"), Call("work")])) as s:
+
+        @tool
+        async def work() -> None: ...
+
+        s.agent.tools.register(work)
+        s.agent.tools.guard(guard)  # type: ignore[arg-type]
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        assert s.agent.converging is not None
+        assert s.agent.converging.what == "runtools"
+        gate.open()
+        await s.agent.when_idle()
+
+
+@pytest.mark.rule("C4", "H5", "N1")
+async def test_a_tool_that_leaves_the_program_while_it_is_cancelled_leaves_a_balanced_log() -> None:
+    gate = Gate()
+
+    @tool(parallel=True)
+    async def leave() -> None:
+        try:
+            await gate.wait()
+        except trio.Cancelled:
+            raise KeyboardInterrupt from None
+
+    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
+        async with stage(Answer(calls=[Call("leave"), Call("leave")]), tools=[leave]) as s:
+            s.agent.followup(note("a"))
+            await gate.reached()
+            s.agent.cancel()
+            await trio.sleep_forever()
+    assert s.log[-4:] == [
+        "result call_1 TOOL_OUTCOME_UNKNOWN",
+        "result call_2 TOOL_OUTCOME_UNKNOWN",
+        "step/end 1.1",
+        "turn/end 1 aborted user",
+    ]

@@ -399,3 +399,32 @@ async def test_a_frame_listener_that_reenters_is_told_in_order() -> None:
         await s.ask("a")
         assert order[1:5] == ["FrameStart", "FrameChunk", "injected", "inserted i"]
         assert order[-1] == "FrameEnd"
+
+
+@pytest.mark.rule("H5", "N7")
+async def test_a_listener_that_leaves_in_the_middle_of_a_turn_stops_the_agent_before_it_goes_on() -> None:
+    def leave(told: Any) -> None:
+        if told.event.type == "step/start":
+            raise KeyboardInterrupt
+
+    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
+        async with stage("never") as s:
+            s.agent.scope.on(SESSION_EVENT, leave)
+            await s.ask("a")
+            await trio.sleep_forever()
+    assert (s.ends, s.requests) == (["aborted disposed"], [])
+    assert s.agent.state is State.DISPOSED
+
+
+@pytest.mark.rule("H5")
+async def test_of_several_that_leave_the_first_is_raised() -> None:
+    async def leave(told: Any) -> None:
+        raise SystemExit(told.message.text)
+
+    with trio.fail_after(5), pytest.raises(SystemExit) as caught:
+        async with stage() as s:
+            s.agent.scope.on(INBOX_INSERTED, leave)
+            s.agent.scope.on(INBOX_INSERTED, leave)
+            s.agent.inject(note("out"))
+            await trio.sleep_forever()
+    assert caught.value.code == "out"

@@ -210,7 +210,12 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("kind", WRONG)
 async def test_what_is_no_acceptable_message_changes_nothing_anywhere(kind: str) -> None:
     async with stage("one") as s:
-        for call in (s.agent.followup, s.agent.steer, s.agent.inject, lambda one: s.agent.inbox.append("next-turn", one)):
+        for call in (
+            s.agent.followup,
+            s.agent.steer,
+            s.agent.inject,
+            lambda one: s.agent.inbox.append("next-turn", one),
+        ):
             with pytest.raises(InvalidMessage):
                 call(WRONG[kind])
         assert (s.full_log, s.told, s.pending, s.agent.status) == ([], [], ([], []), "idle")
@@ -632,3 +637,22 @@ async def test_a_receipt_settled_before_anyone_waits_is_there_at_once() -> None:
         assert receipt.fate == await receipt.outcome() == Admitted(1, 1)
         assert msgspec.structs.astuple(receipt.fate) == (1, 1)
         assert receipt.message_id == "a"
+
+
+@pytest.mark.rule("D8")
+async def test_any_number_of_waiters_learn_one_fate() -> None:
+    fates: list[object] = []
+
+    async def wait() -> None:
+        fates.append(await receipt.outcome())
+
+    async with stage("one") as s, trio.open_nursery() as nursery:
+        receipt = s.agent.send(note("a"), "next-turn", wakeup=False)
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await settled()
+        s.agent.inbox.remove("a")
+        await settled()
+        receipt._settle(Admitted(9, 9))
+        assert fates == [Rejected("discarded")] * 2
+        assert receipt.fate == Rejected("discarded")

@@ -266,7 +266,11 @@ async def test_a_fault_of_the_scheduler_drains_and_ends_the_turn_with_results_fo
         results = [text for text in s.log if text.startswith("result")]
         if kind == "Exception":
             assert finished[0] == "started"
-            assert results[:3] == ["result call_1 ok", "result call_2 TOOL_NOT_STARTED", "result call_3 TOOL_NOT_STARTED"]
+            assert results[:3] == [
+                "result call_1 ok",
+                "result call_2 TOOL_NOT_STARTED",
+                "result call_3 TOOL_NOT_STARTED",
+            ]
         else:
             assert len(results) >= 3
 
@@ -310,7 +314,9 @@ async def test_a_fault_in_the_driver_itself_ends_the_host_and_hangs_nobody(monke
                     raise ZeroDivisionError
                 return commit(data, replaces)
 
-            monkeypatch.setattr(type(s.agent.session), "commit", lambda self, data, replaces=None: broken(data, replaces))
+            monkeypatch.setattr(
+                type(s.agent.session), "commit", lambda self, data, replaces=None: broken(data, replaces)
+            )
             s.agent.followup("a")
             await trio.sleep_forever()
 

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from tests.stage import stage, talk
 
+from tests.stage import stage, talk
 from treadle import (
     Agent,
     Answer,
@@ -61,9 +61,9 @@ def test_every_point_of_the_contract_exists_in_its_mode() -> None:
         "agent/prompt-submit agent/pre-step agent/request agent/request-error llm/stream system-prompt/assemble "
         "tools/pre-execute tools/execute tools/post-execute"
     )
-    expected = {name: "emit" for name in emit.split()}
-    expected |= {name: "serial" for name in serial_points.split()}
-    expected |= {name: "waterfall" for name in waterfalls.split()}
+    expected = dict.fromkeys(emit.split(), "emit")
+    expected |= dict.fromkeys(serial_points.split(), "serial")
+    expected |= dict.fromkeys(waterfalls.split(), "waterfall")
     assert modes == expected
     assert len(POINTS) == len(modes)
 

@@ -210,3 +210,13 @@ def test_a_copy_goes_its_own_way() -> None:
     assert (kernel.schedule.running, twin.schedule.running) == (0, 1)
     assert not any(isinstance(effect, Begin) for effect in kernel.receive(i.ClearInbox()))
     assert in_admission().copy().schedule is None
+
+
+@pytest.mark.rule("C4", "K7")
+def test_a_fault_while_tools_converge_still_answers_every_call() -> None:
+    kernel = in_tools()
+    feed(kernel, i.CallStarted(0, True), i.Cancel(ByUser()))
+    effects = feed(kernel, i.Failed(FAILURE))
+    codes = [effect.data.code for effect in effects if isinstance(effect, Record) and hasattr(effect.data, "code")]
+    assert codes == ["TOOL_OUTCOME_UNKNOWN", "ABORTED_BEFORE_DISPATCH"]
+    assert kernel.state is State.IDLE

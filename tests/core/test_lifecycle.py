@@ -346,7 +346,7 @@ async def test_a_failure_during_convergence_is_reported_and_the_end_stays_aborte
     async def fine() -> None:
         await gate.wait()
 
-    async def model_that_fails_when_cancelled(request: object):  # noqa: ANN202
+    async def model_that_fails_when_cancelled(request: object):
         try:
             await gate.wait()
         finally:

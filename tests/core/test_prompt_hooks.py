@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import trio
-from tests.stage import Gate, note, settled, stage, talk
 
+from tests.stage import Gate, note, settled, stage, talk
 from treadle import (
     ByHook,
     Signal,
@@ -154,3 +154,19 @@ async def test_the_signal_of_prompt_submit_covers_that_admission_only() -> None:
         s.agent.cancel()
         await s.agent.when_idle()
         assert [signal.cancelled for signal in signals] == [False, True]
+
+
+@pytest.mark.rule("H9", "C2")
+async def test_a_signal_may_be_waited_for_by_many_and_is_set_once() -> None:
+    signal, causes = Signal(), []
+
+    async def wait() -> None:
+        causes.append(await signal.wait())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await settled()
+        signal._set(ByHook("first"))
+        signal._set(ByHook("second"))
+    assert causes == [ByHook("first")] * 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.stage import Gate, line, note, stage, talk
 
+from tests.stage import Gate, line, note, stage, talk
 from treadle.points import (
     INBOX_INSERTED,
     SESSION_EVENT,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.stage import stage, talk
 
+from tests.stage import stage, talk
 from treadle import (
     Answer,
     Call,
     Code,
     Failure,
+    Host,
     ModelFailure,
     RetryPolicy,
     ScriptedModel,
@@ -150,3 +151,10 @@ async def test_request_error_runs_for_a_stream_below_middleware_that_breaks_the_
         s.agent.scope.on(REQUEST_ERROR, recover)
         await s.ask("a")
         assert (ran, s.ends) == (["MALFORMED_RESPONSE"], ["error MALFORMED_RESPONSE"])
+
+
+@pytest.mark.rule("H6")
+async def test_without_a_listener_a_failed_attempt_is_terminal() -> None:
+    async with stage(talk(ModelFailure(Failure("no", "SERVER"))), "never", host=Host(retries=None)) as s:
+        await s.ask("a")
+        assert (len(s.requests), s.ends) == (1, ["error SERVER"])

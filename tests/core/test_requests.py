@@ -252,7 +252,9 @@ async def test_a_prompt_that_was_appended_moves_to_the_head_on_a_route_that_take
 @pytest.mark.rule("Q3", "R1")
 async def test_an_unchanged_prompt_is_not_written_again() -> None:
     async with stage() as s:
-        s.host.on(SYSTEM_PROMPT_ASSEMBLE, lambda p, proceed: Prompt("same", (ToolSchema("t", "d", {"type": "object"}),)))
+        s.host.on(
+            SYSTEM_PROMPT_ASSEMBLE, lambda p, proceed: Prompt("same", (ToolSchema("t", "d", {"type": "object"}),))
+        )
         await s.ask("a")
         await s.ask("b")
         assert headers(s.full_log) == ["system 'same'", "header initial", "context"]
@@ -310,9 +312,7 @@ async def test_defaults_of_the_adapter_are_filled_in_marked_and_resolved_anew_on
     async with stage(model=first) as s:
         s.host.models.register("second", second)
         await s.ask("a")
-        assert s.model.requests[0].config == CallConfig(
-            "scripted", "m", 10, "low", ("max_tokens", "reasoning_effort")
-        )
+        assert s.model.requests[0].config == CallConfig("scripted", "m", 10, "low", ("max_tokens", "reasoning_effort"))
 
         async def move(proposal: Any, proceed: Any) -> CallConfig:
             return msgspec.structs.replace(await proceed(), provider="second")

@@ -32,7 +32,14 @@ from treadle import (
 )
 from treadle.lossless import MAX_DEPTH, check_json, repair_text
 from treadle.models.failures import Failure
-from treadle.models.messages import OpaqueBlock, OpaqueSource, ToolResultMessage, text_of, user_message
+from treadle.models.messages import (
+    OpaqueBlock,
+    OpaqueSource,
+    ToolResult,
+    ToolResultMessage,
+    text_of,
+    user_message,
+)
 from treadle.models.stream import Finish, Segment, TimedStream, Usage
 from treadle.session import surface
 from treadle.session.events import (
@@ -73,6 +80,8 @@ from treadle.session.events import (
     type_of,
 )
 from treadle.session.log import new_header
+from treadle.sums import Opaque, OpenSum, decode_hook, encode_hook
+from treadle.views import Snapshot
 
 
 @event("session-log-test/mark")
@@ -218,7 +227,9 @@ EVERY: list[Any] = [
     AssistantAttempt("attempt", Finish("error", Failure("m")), None, True, TimedStream(())),
     ToolCallStarted("c", "n", "{}"),
     ToolResultAdded("c", (Text("t"),), True, "CODE", True, {"v": [1]}),
-    RequestHeader(CallConfig("p", "m", 5, "low", ("max_tokens",)), (ToolSchema("n", "d", {"type": "object"}),), "change"),
+    RequestHeader(
+        CallConfig("p", "m", 5, "low", ("max_tokens",)), (ToolSchema("n", "d", {"type": "object"}),), "change"
+    ),
     RequestContext("p", "m", 100, "replace"),
     EndSeed(5, "parent"),
     InboxSpliced("next-step", 1, 2, (note("a"),), "canceled"),
@@ -281,7 +292,7 @@ def test_on_the_wire_keys_are_camel_case_and_unions_are_tagged_by_kind() -> None
         "surfaceOp": {"kind": "append"},
         "sourceEventSeqs": [2],
     }
-    assert wire(InboxSpliced("next-turn", 0, 1)) ["data"] == {"target": "next-turn", "start": 0, "removedCount": 1}
+    assert wire(InboxSpliced("next-turn", 0, 1))["data"] == {"target": "next-turn", "start": 0, "removedCount": 1}
     assert wire(Mark(1), ignorable=True)["ignorable"] is True
     assert wire(said("a"), surface_op=Replace(1, 2))["surfaceOp"] == {"kind": "replace", "first": 1, "last": 2}
 
@@ -464,7 +475,9 @@ async def test_a_plugin_cannot_put_a_message_between_a_call_and_its_result() -> 
 
 
 @pytest.mark.rule("S6", "T10", "O4")
-@pytest.mark.parametrize("data", [TurnStart(9), StepEnd(1, 1), InboxSpliced("next-turn", 0, 0, (note("x"),)), EndSeed(0)])
+@pytest.mark.parametrize(
+    "data", [TurnStart(9), StepEnd(1, 1), InboxSpliced("next-turn", 0, 0, (note("x"),)), EndSeed(0)]
+)
 async def test_events_of_the_driver_are_written_by_the_driver_only_while_it_drives(data: Any) -> None:
     async with stage() as s:
         before = s.full_log
@@ -499,7 +512,12 @@ def test_history_holds_messages_and_results_and_nothing_else() -> None:
     assert history[:3] == [SystemMessage((Text("s"),)), note("a"), answer]
     result = history[3]
     assert isinstance(result, ToolResultMessage)
-    assert (result.role, result.result.call_id, result.result.is_error, result.result.code) == ("user", "c", True, "CODE")
+    assert (result.role, result.result.call_id, result.result.is_error, result.result.code) == (
+        "user",
+        "c",
+        True,
+        "CODE",
+    )
     assert len(history) == 4
     assert [entry.source_event_seqs for entry in log.events if entry.type == "tool/result"] == [(6,)]
 
@@ -597,7 +615,9 @@ def test_a_header_is_made_with_an_absolute_folder_and_an_id_that_stays_in_it() -
 
 
 @pytest.mark.rule("X2")
-@pytest.mark.parametrize("wrong", ["", ".", "..", "a..b", "a/b", "a\\b", ".hidden", "-dash", "é", "a\n", "x" * 129, 5, None])
+@pytest.mark.parametrize(
+    "wrong", ["", ".", "..", "a..b", "a/b", "a\\b", ".hidden", "-dash", "é", "a\n", "x" * 129, 5, None]
+)
 def test_a_session_id_that_could_leave_its_directory_is_refused(wrong: Any) -> None:
     with pytest.raises(MisuseError, match="X2"):
         session_id(wrong)
@@ -625,3 +645,48 @@ async def test_a_reloaded_log_has_the_same_history_and_knows_its_ids() -> None:
 def test_superseded_types_are_read_opaquely_and_never_written(tag: str) -> None:
     entry = decode_event(f'{{"type":"{tag}","seq":0,"time":1,"data":{{"x":1}},"ignorable":true}}'.encode())
     assert (type_named(tag), entry.data) == (None, {"x": 1})
+
+
+@pytest.mark.rule("S2")
+def test_a_plugin_adds_members_to_an_open_sum_and_wrong_ones_are_refused() -> None:
+    class Animal:
+        pass
+
+    class OpaqueAnimal(Opaque, Animal):
+        pass
+
+    animals: OpenSum[Animal] = OpenSum(Animal, OpaqueAnimal, "kind")
+
+    @animals.register
+    class Cat(msgspec.Struct, Animal, frozen=True, tag_field="kind", tag="cat"):
+        lives: int
+
+    assert animals.tags == ("cat",)
+    assert animals.build({"kind": "cat", "lives": 9}) == Cat(9)
+    assert animals.build({"kind": "dog"}) == OpaqueAnimal({"kind": "dog"})
+    with pytest.raises(MisuseError, match="tagged 'cat' already"):
+        animals.register(Cat)
+    for wrong in (Animal, type("Plain", (msgspec.Struct,), {}), Text):
+        with pytest.raises(MisuseError, match="must be a msgspec.Struct and Animal"):
+            animals.register(wrong)
+    for raw in (5, {}, {"kind": 5}, {"kind": "cat"}, {"kind": "cat", "lives": "x"}):
+        with pytest.raises(InvalidData):
+            animals.build(raw)
+    with pytest.raises(TypeError, match="no open sum is known"):
+        decode_hook(Cat, {})
+    with pytest.raises(TypeError, match="cannot be encoded"):
+        encode_hook(object())
+
+
+@pytest.mark.rule("S4")
+def test_a_snapshot_is_a_sequence_and_equals_only_sequences() -> None:
+    snapshot = Snapshot([1, 2, 3], 2)
+    assert (list(snapshot), len(snapshot), snapshot[-1], 3 in snapshot) == ([1, 2], 2, 2, False)
+    assert snapshot == (1, 2)
+    assert snapshot != 5
+    assert Snapshot([1]) == Snapshot([1])
+
+
+def test_a_result_says_its_text_and_a_call_its_message() -> None:
+    message = ToolResultMessage((ToolResult("c", (Text("a"), Text("b"))),))
+    assert message.text == "ab"

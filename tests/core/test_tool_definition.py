@@ -186,7 +186,7 @@ async def test_given_parameters_pass_the_arguments_as_they_are() -> None:
         assert got == [{"x": [1], "y": None}]
 
 
-def unhinted(a) -> str:  # noqa: ANN001
+def unhinted(a) -> str:
     return a
 
 
@@ -300,7 +300,11 @@ def test_a_registration_is_refused_when_the_name_is_taken_the_scope_is_closed_or
     with pytest.raises(MisuseError, match="make one with @treadle.tool"):
         registry.register(plain)  # type: ignore[arg-type]
     scope.closed = True
-    for call in (lambda: registry.register(named("b")), lambda: registry.restrict(), lambda: registry.guard(lambda p: None)):
+    for call in (
+        lambda: registry.register(named("b")),
+        lambda: registry.restrict(),
+        lambda: registry.guard(lambda p: None),
+    ):
         with pytest.raises(ScopeClosed):
             call()
 

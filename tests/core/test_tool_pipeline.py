@@ -535,3 +535,24 @@ async def test_presenters_are_kept_for_people_and_never_reach_the_model() -> Non
         assert one.present_call is not None
         assert one.present_call(s.model.requests[1].messages[1].calls[0]) == "calling one"  # type: ignore[union-attr]
         assert "calling" not in str([list(request.messages) for request in s.model.requests])
+
+
+@pytest.mark.rule("K11", "I1")
+async def test_contexts_that_are_all_taken_leave_nothing_pending() -> None:
+    @tool
+    async def giving() -> ToolOutput:
+        return ToolOutput("ok", contexts=[note("a")])
+
+    async with stage(Answer(calls=[Call("giving")]), tools=[giving]) as s:
+        await s.ask("a")
+        assert s.pending == ([], [])
+        assert s.requests[1][-1] == "result call_1"
+        assert len(s.errors) == 1
+
+
+@pytest.mark.rule("K2", "K3")
+async def test_arguments_from_a_hook_that_no_schema_can_check_run_nothing() -> None:
+    async with stage(Answer(calls=[Call("lax")]), tools=[lax]) as s:
+        s.agent.scope.on(TOOLS_PRE_EXECUTE, lambda proposal, proceed: AllowCall({"x": object()}))
+        await s.ask("a")
+        assert results(s) == ["INVALID_ARGUMENTS"]

@@ -222,7 +222,9 @@ async def test_due_results_are_recorded_before_the_next_call_when_a_slot_is_free
 
     async with stage(Answer(calls=[Call("p")] * 3), tools=[p], max_parallel_tool_calls=1) as s:
         await s.ask("a")
-        assert s.log[4:10] == [text for index in (1, 2, 3) for text in (f"call call_{index}", f"result call_{index} ok")]
+        assert s.log[4:10] == [
+            text for index in (1, 2, 3) for text in (f"call call_{index}", f"result call_{index} ok")
+        ]
 
 
 @pytest.mark.rule("K5", "K4", "N1")
@@ -243,7 +245,11 @@ async def test_two_hundred_random_batches_keep_every_order(autojump_clock: MockC
         for index in range(200):
             names = [chance.choice(["p", "p", "x", "nope", "bad"]) for _ in range(5)]
             calls = [
-                Call("p" if name == "bad" else name, "{" if name == "bad" else {"seconds": chance.random()}, f"c{index}.{n}")
+                Call(
+                    "p" if name == "bad" else name,
+                    "{" if name == "bad" else {"seconds": chance.random()},
+                    f"c{index}.{n}",
+                )
                 for n, name in enumerate(names)
             ]
             s.model.push(Answer(calls=calls), "done")

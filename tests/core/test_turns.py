@@ -353,7 +353,9 @@ async def test_contexts_of_a_concluding_tool_run_first() -> None:
 @pytest.mark.rule("T5", "T4")
 async def test_turn_stopping_may_object_to_a_conclusion() -> None:
     async with stage(Answer(calls=[Call("conclude")]), "two", tools=TOOLS) as s:
-        s.agent.scope.on(TURN_STOPPING, lambda payload: s.agent.steer(note("s")) and None if not s.requests[1:] else None)
+        s.agent.scope.on(
+            TURN_STOPPING, lambda payload: s.agent.steer(note("s")) and None if not s.requests[1:] else None
+        )
         await s.ask("a")
         assert len(s.requests) == 2
 

@@ -150,7 +150,9 @@ async def test_a_sub_agent_does_not_go_on_after_its_parent_was_cancelled() -> No
     lowest = ScriptedModel([Answer(calls=[Call("act")]), "never"])
     logs: dict[str, list[Any]] = {}
     async with stage(Answer(calls=[Call("subagent", {"prompt": "go"})]), "next", tools=[one]) as s:
-        s.host.on(SESSION_EVENT, lambda told: logs.setdefault(told.session.header.origin or "parent", []).append(told.event))
+        s.host.on(
+            SESSION_EVENT, lambda told: logs.setdefault(told.session.header.origin or "parent", []).append(told.event)
+        )
         s.host.models.register("child", below)
         s.host.models.register("grandchild", lowest)
         s.agent.followup(note("a"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock
 
 from tests.stage import Stage, note, settled, stage
@@ -107,7 +108,7 @@ async def test_a_blocking_sync_tool_does_not_freeze_the_loop_and_two_parallel_on
     async with stage(Answer(calls=[Call("blocking")] * 2), tools=[blocking]) as s:
         s.agent.followup(note("a"))
         while barrier.n_waiting < 2:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         await trio.to_thread.run_sync(barrier.wait)
         await s.agent.when_idle()
         assert s.results() == {"call_1": "caller", "call_2": "caller"}
@@ -307,7 +308,9 @@ async def test_two_equal_calls_do_not_collapse_into_one() -> None:
     async with stage(Answer(calls=[Call("same", {}, "c"), Call("same", {}, "c")]), tools=[same]) as s:
         await s.ask("a")
         assert len(set(ran)) == 2
-        assert [block.text for fact in s.facts(ToolResultAdded) for block in fact.content if isinstance(block, Text)] == [
+        assert [
+            block.text for fact in s.facts(ToolResultAdded) for block in fact.content if isinstance(block, Text)
+        ] == [
             "x",
             "x",
         ]

@@ -14,6 +14,7 @@ from treadle import (
     Answer,
     Call,
     Completed,
+    Event,
     Host,
     MisuseError,
     Rejected,
@@ -26,7 +27,7 @@ from treadle.points import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError
 from treadle.session.events import PresetSelected, TurnEnd
 from treadle.session.writer import BatchWriter
 from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_kit import refused
+from treadle_specs.store_kit import refused, sample
 
 FULL = OSError(errno.ENOSPC, "no room")
 
@@ -239,7 +240,7 @@ async def test_listeners_of_session_flush_and_the_store_do_not_hide_each_others_
 
 @pytest.mark.rule("P1")
 async def test_a_hundred_waiters_cost_two_writes(autojump_clock: object) -> None:
-    from treadle_specs.store_kit import extend, sample
+    from treadle_specs.store_kit import extend
 
     store, session = GatedStore(), sample("s", 0)
     writer = await store.create(session.header)
@@ -256,3 +257,18 @@ async def test_a_hundred_waiters_cost_two_writes(autojump_clock: object) -> None
     assert sum(store.written) == 600
     assert len(store.written) <= 2
     await writer.close()
+
+
+@pytest.mark.rule("P1", "N6", "N8")
+async def test_an_event_that_cannot_be_stored_is_told_and_nothing_is_written_behind_it() -> None:
+    store, session, told = GatedStore(), sample("s"), list[Exception]()
+    writer = await store.create(session.header, list(session.events))
+    async with trio.open_nursery() as nursery:
+        writer.start(nursery.start_soon, told.append)
+        writer.add(Event("check/strange", 12, 1, {"lone": "\ud800"}))
+        assert "event 12" in str(told[0])
+        writer.add(Event("check/strange", 13, 1, {}))
+        for barrier in (writer.flush, writer.written, writer.close):
+            await refused(StoreFailure, barrier)
+    assert len((await store.open_read("s")).events) == 12
+    await (await store.open_write("s")).writer.close()

@@ -165,3 +165,26 @@ async def test_a_closed_store_leaves_no_thread_and_its_files_are_private(tmp_pat
     assert not [thread for thread in threading.enumerate() if "apsw" in thread.name]
     assert threading.active_count() <= before + 2
     await refused(MisuseError, store.list)
+
+
+@pytest.mark.rule("P5")
+async def test_an_older_format_is_rewritten_in_the_database_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treadle.session import upgrade
+
+    step = upgrade.Step(lambda raw: {**raw, "origin": "older"}, lambda raw: raw)
+    session = sample("s")
+    async with sqlite(tmp_path) as store:
+        await (await stored_as(store, session)).close()
+        with database(tmp_path) as other:
+            other.execute("UPDATE sessions SET header = replace(header, '\"formatVersion\":1', '\"formatVersion\":0')")
+        await refused(SessionFormatUnsupported, lambda: store.open_write("s"))
+        with monkeypatch.context() as older:
+            older.setitem(upgrade.STEPS, 0, step)
+            opened = await store.open_write("s")
+            await opened.writer.append(extend(session))
+            await opened.writer.close()
+        stored = await store.open_read("s")
+        assert stored.header.origin == "older"
+        assert list(stored.events) == list(session.events)

@@ -82,6 +82,8 @@ MOUNTS: tuple[Mount, ...] = (
           "Show an agent at work: no key, no network.", "cli"),
     Mount(("run",),      "treadle_adapters.cli.run:run",
           "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("models",),   "treadle_adapters.cli.models:models",
+          "List the routes to model servers, and ask whether they answer.", "cli"),
     Mount(("show",),     "treadle_adapters.cli.show:show",
           "Show a session: its transcript, its events, or a page.", "cli"),
     Mount(("sessions", "list"), "treadle_adapters.cli.sessions:list_sessions",

@@ -99,7 +99,7 @@ async def route_for(wish: Wish) -> AsyncGenerator[Route]:
     key = wish.api_key_env or (provider.api_key_env if wish.base_url is None else None)
     if key is not None and not os.environ.get(key, "").strip():
         raise MisuseError(f"the environment variable {key} holds no key: set it, or name another with --api-key-env")
-    async with _adapter(provider)(wish.base_url or provider.base_url, api_key_env=key) as adapter:
+    async with adapter_of(provider)(wish.base_url or provider.base_url, api_key_env=key) as adapter:
         yield Route(name, wish.model or await _only_model(adapter), adapter)
 
 
@@ -125,7 +125,12 @@ def _embedded(wish: Wish) -> bool:
     return wish.provider is None and not elsewhere
 
 
-def _adapter(provider: Provider) -> Any:
+def adapter_of(provider: Provider) -> Any:
+    """The class that speaks to a provider.
+
+    Raises:
+        MissingExtra: the ``models`` extra is not installed.
+    """
     module, _, name = provider.adapter.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

@@ -11,12 +11,14 @@ from cyclopts import Group, Parameter
 
 from treadle.errors import MisuseError
 
+from .configured import Declared
 from .routes import Wish
 from .sitting import Sitting, answer_once, converse
 from .storage import Keeping
 
 MODEL = Group("Model", sort_key=1)
 SESSION = Group("Session", sort_key=2)
+CONFIG = Group("Configuration", sort_key=3)
 
 
 def run(
@@ -32,6 +34,8 @@ def run(
     resume: Annotated[str | None, Parameter(group=SESSION)] = None,
     latest: Annotated[bool, Parameter(name="--continue", alias="-c", negative=(), group=SESSION)] = False,
     save: Annotated[bool, Parameter(group=SESSION)] = True,
+    config: Annotated[Path | None, Parameter(group=CONFIG)] = None,
+    agent: Annotated[str | None, Parameter(group=CONFIG)] = None,
 ) -> int:
     """Talk to an agent, or have it answer one prompt.
 
@@ -62,14 +66,27 @@ def run(
         resume: the id of a kept session to go on with.
         latest: go on with the newest session.
         save: keep the session.
+        config: a treadle.toml that declares host, models and agents; it says all that the options above do.
+        agent: the id of the declared agent to talk to; the first one unless given.
     """
+    if config is None and agent is not None:
+        raise MisuseError("--agent names an agent of a --config file: give that, too")
+    if config is not None and (model_named(base_url, model, api_key_env, provider) or system or session_dir or resume):
+        raise MisuseError("--config says which model, prompt and session: leave the options for these out")
     if max_tokens is not None and max_tokens <= 0:
         raise MisuseError("--max-tokens must be positive")
     keeping = Keeping(session_dir, resume, latest, save)
     keeping.check()
-    sitting = Sitting(Wish(provider, base_url, model, api_key_env), system or "", tools, max_tokens, keeping)
+    declared = Declared(config, agent) if config is not None else None
+    wish = Wish(provider, base_url, model, api_key_env)
+    sitting = Sitting(wish, system or "", tools, max_tokens, keeping, declared)
     text = prompt_text(prompt)
     return trio.run(converse, sitting) if text is None else trio.run(answer_once, sitting, text)
+
+
+def model_named(*said: str | None) -> bool:
+    """Whether any of the options that name a model was given."""
+    return any([word is not None for word in said])
 
 
 def prompt_text(words: tuple[str, ...]) -> str | None:

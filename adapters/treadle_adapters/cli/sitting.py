@@ -18,13 +18,14 @@ from treadle.host import Host
 from treadle.options import AgentOptions
 from treadle.scope import Scope
 
+from .configured import Declared, declared_agent
 from .conversation import Conversation
 from .example_tools import EXAMPLE_TOOLS
 from .exits import Exit, exit_of
 from .interrupts import Interrupts, Leaving
 from .keyboard import LineEditor, can_edit, keys_of, typed_lines
 from .narration import LogNotes, Narrator
-from .routes import Route, Wish, route_for
+from .routes import Wish, route_for
 from .safe_text import one_line
 from .screen import Screen
 from .storage import Keeping, session_meant, store_for
@@ -41,6 +42,7 @@ class Sitting:
         tools: whether the example tools are offered.
         max_tokens: bound on each answer.
         keeping: where the session is kept, and which one.
+        declared: the configuration that says all of this instead.
     """
 
     wish: Wish
@@ -48,6 +50,7 @@ class Sitting:
     tools: bool = True
     max_tokens: int | None = None
     keeping: Keeping = field(factory=Keeping)
+    declared: Declared | None = None
 
 
 @frozen
@@ -56,7 +59,7 @@ class Seat:
 
     host: Host
     agent: Agent
-    route: Route
+    route: str
     kept: bool
 
 
@@ -113,6 +116,10 @@ async def converse(sitting: Sitting) -> Exit:
 async def _seated(sitting: Sitting, narrator: Narrator) -> AsyncGenerator[Seat]:
     async with AsyncExitStack() as stack:
         stack.enter_context(_logging_to(narrator.screen))
+        if sitting.declared is not None:
+            host, agent = await stack.enter_async_context(declared_agent(sitting.declared, narrator))
+            yield Seat(host, agent, _route_of(agent), host.store is not None)
+            return
         route = await stack.enter_async_context(route_for(sitting.wish))
         store = store_for(sitting.keeping)
         if store is not None:
@@ -133,7 +140,12 @@ async def _seated(sitting: Sitting, narrator: Narrator) -> AsyncGenerator[Seat]:
             handle = await host.agents.create(agent_options=options, setup=setup)
         else:
             handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
-        yield Seat(host, handle.agent, route, store is not None)
+        yield Seat(host, handle.agent, str(route), store is not None)
+
+
+def _route_of(agent: Agent) -> str:
+    options = agent.options
+    return f"{options.model} ({options.provider})" if options.model is not None else "an agent without a model"
 
 
 @asynccontextmanager

@@ -86,17 +86,16 @@ class Surface:
             raise MisuseError(f"the surface has no nodes from seq {op.first} to {op.last} (S3)")
         return first, last
 
-    def check(self, op: object, sources: tuple[int, ...] | None) -> None:
-        """Check surface metadata before anything changes (S3, S6).
+    def check(self, op: Replace, sources: tuple[int, ...] | None) -> None:
+        """Check a replacement before anything changes (S3, S6).
 
         Raises:
             MisuseError: the range does not exist, or the replacement does not cite every event it shadows.
         """
-        if isinstance(op, Replace):
-            first, last = self.place(op)
-            shadowed = {node.seq for node in self.nodes[first : last + 1]}
-            if not shadowed <= set(sources or ()):
-                raise MisuseError(f"a replacement cites every event it shadows: {sorted(shadowed)} (S3)")
+        first, last = self.place(op)
+        shadowed = {node.seq for node in self.nodes[first : last + 1]}
+        if not shadowed <= set(sources or ()):
+            raise MisuseError(f"a replacement cites every event it shadows: {sorted(shadowed)} (S3)")
 
     def apply(self, entry: Event) -> None:
         """Take a surface event in."""

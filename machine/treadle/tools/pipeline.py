@@ -214,6 +214,7 @@ def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Aw
 
 async def _wrapped(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
     async def default() -> Any:
+        await trio.lowlevel.checkpoint_if_cancelled()  # a wrapper may have shielded itself; no body starts after a cancel
         return await call_body(tool, prepared.arguments, run)
 
     payload = ToolProposal(driver.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)

@@ -153,13 +153,13 @@ def _goes_on_after_a_cancel() -> list[Patch]:
 
 
 def _cause_of_the_last() -> list[Patch]:
-    stop: Any = calls._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+    def overrules(kernel: Kernel, given: i.Cancel) -> None:
+        calls.cancel(kernel, given.cause, given.keep_inbox)
+        if kernel.cause is not None and not kernel.gone:
+            kernel.cause = given.cause
 
-    def overrules(kernel: Kernel, trigger: Trigger, cause: Any, keep: bool) -> None:
-        kernel.cause = None
-        stop(kernel, trigger, cause, keep)
-
-    return [(calls, "_abort", overrules)]
+    takers: Any = kernels._TAKERS  # pyright: ignore[reportPrivateUsage]  # the fault's place
+    return [(takers, i.Cancel, overrules)]
 
 
 def _never_duplicate() -> list[Patch]:
@@ -207,6 +207,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("the last cause wins", ("C2",), patches=_cause_of_the_last),
     Fault("a recorded id is taken again", ("I1",), patches=_never_duplicate),
     Fault("a cancel clears without a record", ("I6", "C3"), patches=_clears_untold),
-    Fault("a turn closes over a queued prompt", ("I5", "L2"), (_row(S.MAINTENANCE, T.WAKE),)),
+    Fault("maintenance loses a wake", ("M2", "D4"), (_row(S.MAINTENANCE, T.WAKE),)),
 )
 """The faults that the project's own tests plant."""

@@ -125,7 +125,7 @@ class Ledger:
         require(not self.turn_open, "T10", "turn {} starts inside turn {}", event["turn"], self.turn)
         require(event["turn"] == self.turn + 1, "L4", "turn {} after turn {}", event["turn"], self.turn)
         chained = bool(self.ends) and self.ends[-1]["at"] == self.seq - 1 and self.ends[-1]["reason"] in DONE
-        if not self.known.resumed and not (chained and self.lists[NEXT_TURN]):
+        if not self.known.surprises and not self.known.resumed and not (chained and self.lists[NEXT_TURN]):
             require(self.known.wake, "D7", "turn {} starts without a wake", event["turn"])
             self.known.wake = False
         self.turn, self.step, self.turn_open = event["turn"], 0, True

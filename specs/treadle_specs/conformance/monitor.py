@@ -73,7 +73,7 @@ class Monitor:
         message, accepted = request["message"], bool(reply.get("ok"))
         if self.disposing:
             require(not accepted, "L9", "{} is accepted by a disposed agent", message["id"])
-        elif self.current and message["id"] not in self.known.added:
+        elif self.current and message["id"] not in self.known.added and not self.known.surprises:
             taken = self.ledger.taken(message["id"])
             require(accepted is not taken, "I1", "{} is taken: {}; accepted: {}", message["id"], taken, accepted)
             require(accepted or code == "duplicate-message", "I1", "{} is refused as {}", message["id"], code)
@@ -169,6 +169,8 @@ class Monitor:
             return
         if act["do"] == "deliver":
             self.expects(act["message"], wakes=act["wakeup"], loose=True)
+        for message in [*act.get("inserted", []), *([act["message"]] if act["do"] == "inbox" and "message" in act else [])]:
+            self.expects(message)
         if act["do"] != "raise":
             self.known.surprises = True
 

@@ -41,7 +41,7 @@ HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message"
          "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
 CROWD = 4
 """So many pending messages are enough for an idle agent."""
-EARLY = 8
+EARLY = 7
 """How many requests come before a dispose, so that there is something to dispose of."""
 
 
@@ -119,18 +119,31 @@ class Suite(RuleBasedStateMachine):
         """Whatever runs is cancelled."""
         self._play({"do": "cancel", "cause": cause, "reason": "r", "keep_inbox": keep}, go)
 
+    @precondition(lambda self: self._busy)
+    @rule(keep=st.booleans(), box=BOX, ticks=st.integers(0, 3), twice=st.booleans())
+    def ask_again(self, box: str, ticks: int, *, keep: bool, twice: bool) -> None:
+        """A waking delivery finds the activity cancelled, perhaps twice, and not converged (D4, C2)."""
+        self._play({"do": "cancel", "cause": "user", "reason": "r", "keep_inbox": keep}, ("tick", ticks, ()))
+        if twice:
+            self._play({"do": "cancel", "cause": "parent", "reason": "r", "keep_inbox": keep}, ("tick", 0, ()))
+        self._play({"do": "deliver", "message": text(self._name()), "target": box, "wakeup": True}, SETTLE)
+
     @precondition(lambda self: self._idles and (self._has("reservation") or self._has("maintenance")))
-    @rule(verb=st.sampled_from(["reserve", "release", "maintain"]), go=GOING)
-    def hold(self, verb: str, go: Any) -> None:
-        """Something holds turns back (D8, M1)."""
+    @rule(verb=st.sampled_from(["reserve", "release", "maintain", "maintain"]), wakes=st.booleans(), go=GOING)
+    def hold(self, verb: str, go: Any, *, wakes: bool) -> None:
+        """Something holds turns back, or no longer; a delivery may follow (D8, M1)."""
         if self._has("maintenance" if verb == "maintain" else "reservation"):
-            self._play({"do": verb}, go)
+            self._play({"do": verb}, ("tick", 0, ()))
+            if wakes and not self._gone:
+                ask: Json = {"message": text(self._name()), "target": NEXT_TURN, "wakeup": True}
+                self._play({"do": "deliver", **ask}, ("tick", 0, ()))
+            self._play(None, go)
 
     @precondition(lambda self: self.player and len(self.player.steps) > EARLY and not self.player.monitor.disposing)
-    @rule(keep=st.booleans(), sure=st.integers(0, 9), go=GOING)
+    @rule(keep=st.booleans(), sure=st.integers(0, 4), go=GOING)
     def dispose(self, sure: int, go: Any, *, keep: bool) -> None:
         """The agent is disposed."""
-        if sure > 7:
+        if sure > 2:
             self._play({"do": "dispose", "keep_inbox": keep}, go)
 
     @precondition(lambda self: self.player and self.player.gates)
@@ -226,6 +239,11 @@ class Suite(RuleBasedStateMachine):
     def _busy(self) -> bool:
         """Whether a turn or a maintenance task is under way."""
         return self.player is not None and (self.player.monitor.ledger.turn_open or self.player.monitor.maintaining)
+
+    @property
+    def _gone(self) -> bool:
+        """Whether the agent is disposed, or about to be."""
+        return self.player is not None and self.player.monitor.disposing
 
     @property
     def _idles(self) -> bool:
