@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -140,40 +141,35 @@ def cause(given: Cause) -> str:
 
 def line(entry: Event) -> str:
     """One event as one line."""
-    match data := entry.data:
-        case TurnStart():
-            return f"turn/start {data.turn}"
-        case TurnEnd():
-            return f"turn/end {data.turn} {reason(data.reason)}"
-        case StepStart():
-            return f"step/start {data.turn}.{data.step}"
-        case StepEnd():
-            return f"step/end {data.turn}.{data.step}"
-        case UserMessageAdded():
-            return f"user {data.message.text}"
-        case SystemMessageAdded():
-            return f"system {data.message.text!r}"
-        case AssistantMessageAdded():
-            calls = "".join([f" +{call.call_id}" for call in data.message.calls])
-            return f"assistant {data.message.text!r}{calls}{' interrupted' if data.interrupted else ''}"
-        case AssistantAttempt():
-            return "attempt"
-        case ToolCallStarted():
-            return f"call {data.call_id}"
-        case ToolResultAdded():
-            return f"result {data.call_id} {(data.code or 'error') if data.is_error else 'ok'}"
-        case RequestHeader():
-            return f"header {data.reason}"
-        case InboxSpliced():
-            return splice_line(data)
-        case _:
-            return entry.type.removeprefix("request/")
+    write = LINES.get(type(entry.data))
+    return write(entry.data) if write is not None else entry.type.removeprefix("request/")
+
+
+def answer_line(data: AssistantMessageAdded) -> str:
+    calls = "".join([f" +{call.call_id}" for call in data.message.calls])
+    return f"assistant {data.message.text!r}{calls}{' interrupted' if data.interrupted else ''}"
 
 
 def splice_line(data: InboxSpliced) -> str:
     removed = f" -{data.removed_count}" if data.removed_count else ""
     inserted = "".join([f" +{one.text}" for one in data.inserted])
     return f"inbox {data.target} @{data.start}{removed}{inserted}{' canceled' if data.outcome else ''}"
+
+
+LINES: dict[type, Callable[[Any], str]] = {
+    TurnStart: lambda data: f"turn/start {data.turn}",
+    TurnEnd: lambda data: f"turn/end {data.turn} {reason(data.reason)}",
+    StepStart: lambda data: f"step/start {data.turn}.{data.step}",
+    StepEnd: lambda data: f"step/end {data.turn}.{data.step}",
+    UserMessageAdded: lambda data: f"user {data.message.text}",
+    SystemMessageAdded: lambda data: f"system {data.message.text!r}",
+    AssistantMessageAdded: answer_line,
+    AssistantAttempt: lambda data: "attempt",
+    ToolCallStarted: lambda data: f"call {data.call_id}",
+    ToolResultAdded: lambda data: f"result {data.call_id} {(data.code or 'error') if data.is_error else 'ok'}",
+    RequestHeader: lambda data: f"header {data.reason}",
+    InboxSpliced: splice_line,
+}
 
 
 def asked(messages: Iterable[Message]) -> list[str]:
@@ -305,3 +301,20 @@ async def stage(
         await handle.dispose(keep_inbox=True)
         own = [request for request in model.requests if request.session_id == made.agent.id]
         check_invariants(made.agent.session, own)
+
+
+async def leaves(
+    kind: type[BaseException], body: Callable[[Stage], Awaitable[object]], *script: Any, **options: Any
+) -> Stage:
+    """Run ``body`` on a stage that has to be left by raising ``kind``, soon; returns the stage."""
+    kept: list[Stage] = []
+
+    async def run() -> None:
+        async with stage(*script, **options) as s:
+            kept.append(s)
+            await body(s)
+            await trio.sleep_forever()
+
+    with trio.fail_after(5), pytest.raises(kind):
+        await run()
+    return kept[0]

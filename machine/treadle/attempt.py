@@ -59,7 +59,7 @@ async def run_attempt(
     if driver.kernel.cause is not None:
         return run.cut_off(error)
     if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
-        run.abandon()
+        run.abandon(failure_of(error))
         raise error
     return run.completed(error)
 
@@ -69,6 +69,7 @@ class Attempt:
 
     __slots__ = (
         "adapter_error",
+        "begun",
         "call",
         "driver",
         "framed",
@@ -90,6 +91,7 @@ class Attempt:
         self.framed = False
         self.started = False
         self.hooked = False
+        self.begun = False
         self.adapter_error: BaseException | None = None
 
     # --- streaming ----------------------------------------------------------------------------------------------------
@@ -131,14 +133,15 @@ class Attempt:
 
         payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
-        if not given or stream is not given[-1]:
+        if self.begun or not given or stream is not given[-1]:
             return stream
-        # Nobody stands between: no failure needs telling apart.
+        # Nobody stands between or has looked into it: no failure needs telling apart.
         self.hooked = False
         return self.call.adapter.stream(request)
 
     async def _adapter_stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """The adapter's stream as middleware sees it; its own failures are told from those of the middleware (H6)."""
+        self.begun = True
         try:
             stream = self.call.adapter.stream(request)
             try:
@@ -204,10 +207,13 @@ class Attempt:
         """Whether middleware raised it: recovery is for failures of the provider only (H6)."""
         return self.hooked and error is not self.adapter_error and not isinstance(error, MalformedStream)
 
-    def abandon(self) -> None:
-        """Something else than the provider ended the attempt: record it if a provider call was started (C5)."""
+    def abandon(self, failure: Failure | None = None) -> None:
+        """Something else than the provider ended the attempt: record it if a provider call was started (C5).
+
+        Without a failure it was a cancel.
+        """
         if self.started:
-            self.settle_attempt(None)
+            self.settle_attempt(failure)
         elif self.framed:
             self.driver.frame(FrameEnd(self.id, self.state.revision, 0, None))
 

@@ -61,7 +61,7 @@ class PartTable(_Strict, frozen=True):
 
     Attributes:
         use: a name that ``from_config`` was given, or ``package.module:attribute``.
-        options: passed to it as keyword arguments.
+        options: passed to it as keyword arguments; a relative ``path`` or ``directory`` starts in the file's folder.
     """
 
     use: str

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 Parts = Mapping[str, Callable[..., Any]]
 """Names that ``use`` may name, and what makes the part."""
+PATHS = ("path", "directory")
+"""Options that are places on disk."""
 SHIPPED: dict[str, Callable[..., Any]] = {"memory": MemoryStore, "scripted": ScriptedModel}
 
 
-def make_part(part: PartTable, where: str, parts: Parts) -> Any:
-    """Make a store or model of its entry.
+def make_part(part: PartTable, where: str, parts: Parts, folder: Path) -> Any:
+    """Make a store or model of its entry; relative paths in it start in ``folder``.
 
     Raises:
         ConfigError: it cannot be found, or refused its options.
@@ -43,9 +45,13 @@ def make_part(part: PartTable, where: str, parts: Parts) -> Any:
                 known = ", ".join(sorted({*parts, *SHIPPED}))
                 raise ConfigError(f"{part.use!r} is not known (known: {known}; or write package.module:attribute)")
             maker = import_attribute(part.use)
-        return maker(**part.options)
+        return maker(**{name: _placed(name, value, folder) for name, value in part.options.items()})
     except Exception as error:
         raise ConfigError(f"{where}: {error or type(error).__name__} (O8)") from error
+
+
+def _placed(name: str, value: Any, folder: Path) -> Any:
+    return str(folder / value) if name in PATHS and isinstance(value, str) and value else value
 
 
 def default_model_of(config: Config) -> DefaultModel:
@@ -88,9 +94,12 @@ class Deployment:
         where = config.where
         self.default_model = default_model_of(config)
         self.presets = preset_definitions(config)
-        self.store = make_part(config.store, f"{where}: [store]", parts) if config.store is not None else None
+        self.store = (
+            make_part(config.store, f"{where}: [store]", parts, where.parent) if config.store is not None else None
+        )
         self.models = {
-            name: make_part(part, f"{where}: [models.{name}]", parts) for name, part in config.models.items()
+            name: make_part(part, f"{where}: [models.{name}]", parts, where.parent)
+            for name, part in config.models.items()
         }
 
     def furnish(self, host: Host) -> None:

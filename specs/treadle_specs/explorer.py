@@ -5,7 +5,7 @@
 
 What is explored is ``treadle.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
 operation, in every state, with so many messages alive at once. Three profiles together cover it: the kernel without a
-step limit, the step limit, and answers with more tool calls.
+step limit, the step limit, and answers with more tool calls, where outcomes that nobody owes are tried as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def profiles(ids: int) -> tuple[Profile, ...]:
     return (
         Profile("kernel", Alphabet(ids)),
         Profile("step limit", Alphabet(min(ids, 2), calls=1, inbox=False), (2,)),
-        Profile("tool calls", Alphabet(1, calls=3, inbox=False)),
+        Profile("tool calls", Alphabet(1, calls=3, inbox=False, strays=True)),
     )
 
 

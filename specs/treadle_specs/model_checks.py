@@ -40,6 +40,8 @@ TOOLS = (
     ToolSchema("now", "Tell the time.", {"type": "object", "properties": {}}),
 )
 """What calling models are offered."""
+JUNK: tuple[Any, ...] = (None, 3, "x", [], {}, {"type": 1}, {"type": "thinking", "signature": None}, [{"id": []}])
+"""What no adapter writes as replay data."""
 
 
 # --- what it is -------------------------------------------------------------------------------------------------------
@@ -249,7 +251,7 @@ async def calls_and_results_can_be_handed_back(bench: Bench) -> None:
 async def damaged_replay_data_costs_its_message_only(bench: Bench) -> None:
     """Q10: replay data that is not what the adapter wrote never fails the request."""
     adapter = bench.model()
-    for junk in (None, 3, "x", [], {}, {"type": 1}, {"type": "thinking", "signature": None}, [{"id": []}]):
+    for junk in JUNK:
         damaged = AssistantMessage((Reasoning("hm", junk), Text("yes")), adapter.name, junk)
         foreign = AssistantMessage((Reasoning("hm", junk), Text("no")), "another-adapter", junk)
         asked = [user_message("a", "kit-1"), damaged, user_message("b", "kit-2"), foreign, user_message("c", "kit-3")]

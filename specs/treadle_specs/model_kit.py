@@ -10,7 +10,7 @@ is plain functions: no test framework is needed, and what does not hold raises `
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -165,7 +165,7 @@ async def _guarded(check: Check, bench: Bench, limit: float) -> None:
 
 
 @asynccontextmanager
-async def streaming(adapter: ModelAdapter, request: ModelRequest) -> AsyncIterator[AsyncIterator[Chunk]]:
+async def streaming(adapter: ModelAdapter, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
     """One attempt's stream, closed at the end of the block as the driver closes it."""
     stream = adapter.stream(request)
     try:

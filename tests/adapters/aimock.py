@@ -47,7 +47,9 @@ def installed() -> Path:
     """The folder of the package, installed into the user's cache where it is not there yet; skips where it cannot be."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        pytest.skip("neither Node.js nor npm is here" if node is npm else "Node.js comes without npm, or npm without it")
+        pytest.skip(
+            "neither Node.js nor npm is here" if node is npm else "Node.js comes without npm, or npm without it"
+        )
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     major = re.match(r"v(\d+)", version)
     if major is None or int(major[1]) < LEAST_NODE:

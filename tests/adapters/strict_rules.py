@@ -131,9 +131,7 @@ def _check_text(block: dict[str, Any]) -> None:
     assert block["text"].strip(), f"an empty text: {block}"
 
 
-def _check_answer(
-    content: list[dict[str, Any]], seen: set[str], signatures: set[tuple[str, str]]
-) -> list[str]:
+def _check_answer(content: list[dict[str, Any]], seen: set[str], signatures: set[tuple[str, str]]) -> list[str]:
     ids: list[str] = []
     for block in content:
         if block["type"] == "tool_use":

@@ -68,8 +68,8 @@ class StrictServer(httpx.AsyncBaseTransport):
         calls: list[tuple[str, str, str]] = []
         if chance.random() < 0.55:
             for number in range(chance.choice([1, 1, 2, 3, 4])):
-                id = chance.choice([f"call_{len(self.requests)}_{number}"] * 6 + ["same", "", "bad id!" * 20])
-                calls.append((id, chance.choice(NAMES), chance.choice(ARGUMENTS)))
+                call_id = chance.choice([f"call_{len(self.requests)}_{number}"] * 6 + ["same", "", "bad id!" * 20])
+                calls.append((call_id, chance.choice(NAMES), chance.choice(ARGUMENTS)))
         text = "".join(chance.choices(WORDS, k=chance.choice([0, 0, 1, 3, 8])))
         thought = "".join(chance.choices(WORDS, k=3)) if chance.random() < 0.4 else ""
         usual: list[Any] = ["calls" if calls else "stop"] * 16
@@ -86,8 +86,8 @@ class StrictServer(httpx.AsyncBaseTransport):
             yield event({"reasoning_content": reply.thought})
         for word in _split(reply.text):
             yield event({"content": word})
-        for index, (id, name, arguments) in enumerate(reply.calls):
-            yield event({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": ""}}]})
+        for index, (call_id, name, arguments) in enumerate(reply.calls):
+            yield event({"tool_calls": [{"index": index, "id": call_id, "function": {"name": name, "arguments": ""}}]})
             for part in _split(arguments):
                 yield event({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
         if reply.finish == "broken":
@@ -104,18 +104,22 @@ class StrictServer(httpx.AsyncBaseTransport):
     def _messages(self, reply: Reply) -> Iterator[bytes]:
         usage = {"input_tokens": 3, "output_tokens": 0}
         yield _event({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": usage}})
-        index = 0
-        for block in self._blocks(reply):
+        for index, block in enumerate(self._blocks(reply)):
             yield _event({"type": "content_block_start", "index": index, "content_block": block[0]})
             for delta in block[1:]:
                 yield _event({"type": "content_block_delta", "index": index, "delta": delta})
             yield _event({"type": "content_block_stop", "index": index})
-            index += 1
         if reply.finish == "broken":
             yield _event({"type": "error", "error": {"type": "overloaded_error", "message": "overloaded"}})
         if reply.finish in ("cut", "broken"):
             return
-        words = {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal", "odd": "mystery"}
+        words = {
+            "stop": "end_turn",
+            "calls": "tool_use",
+            "length": "max_tokens",
+            "refused": "refusal",
+            "odd": "mystery",
+        }
         delta = {"stop_reason": words[reply.finish]}
         yield _event({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 2}})
         yield _event({"type": "message_stop"})
@@ -132,9 +136,9 @@ class StrictServer(httpx.AsyncBaseTransport):
         if reply.text:
             deltas = [{"type": "text_delta", "text": word} for word in _split(reply.text)]
             yield [{"type": "text", "text": ""}, *deltas]
-        for id, name, arguments in reply.calls:
+        for call_id, name, arguments in reply.calls:
             parts = [{"type": "input_json_delta", "partial_json": part} for part in _split(arguments)]
-            yield [{"type": "tool_use", "id": id, "name": name, "input": {}}, *parts]
+            yield [{"type": "tool_use", "id": call_id, "name": name, "input": {}}, *parts]
 
 
 @define

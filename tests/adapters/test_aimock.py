@@ -30,7 +30,7 @@ PATIENCE = 60.0
 Maker = Callable[..., HTTPModel]
 MAKERS: dict[str, tuple[str, Maker]] = {
     "chat": ("gpt-4.1", lambda url, **options: OpenAIChat(f"{url}/v1", **options)),
-    "messages": ("claude-sonnet-4-5", lambda url, **options: Anthropic(url, **options)),
+    "messages": ("claude-sonnet-4-5", Anthropic),
     "responses": ("gpt-4.1", lambda url, **options: OpenAIResponses(f"{url}/v1", **options)),
 }
 REASONING = {"chat": "deepseek-reasoner", "messages": "claude-sonnet-4-5", "responses": "o3-mini"}
@@ -126,10 +126,12 @@ async def test_reasoning_is_kept_apart_from_the_answer_through_a_tool_loop(wire:
         calls(("call_a", "add", {"a": 1, "b": 2}), to="sum", reasoning=thought),
         says("It is 3.", to="sum", response={"reasoning": "Now I tell."}, **AFTER),
     )
-    options = {"reasoning_effort": "low"} if wire != "chat" else {}
-    async with agent(wire, aimock, tools=[add], **{"model": REASONING[wire], **options}) as talk:
+    effort = "low" if wire != "chat" else None
+    async with agent(wire, aimock, tools=[add], model=REASONING[wire], reasoning_effort=effort) as talk:
         assert isinstance(await talk.ask("The sum, please."), Completed)
-        thoughts = [block.text for answer in talk.answers for block in answer.message.content if type(block) is Reasoning]
+        thoughts = [
+            block.text for answer in talk.answers for block in answer.message.content if type(block) is Reasoning
+        ]
         assert thoughts == [thought, "Now I tell."]
         assert talk.answers[1].message.text == "It is 3."
     assert [entry["response"]["status"] for entry in aimock.journal()] == [200, 200]

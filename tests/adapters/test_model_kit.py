@@ -140,7 +140,9 @@ KINDS = [
     ),
     over_http("responses", OpenAIResponses, RESPONSES + RESPONSES_END, RESPONSES_CALL + RESPONSES_END, RESPONSES),
 ]
-CASES = [pytest.param(kind, check, id=f"{kind.name}-{check.__name__}") for kind in KINDS for check in checks_for(kind.means)]
+CASES = [
+    pytest.param(kind, check, id=f"{kind.name}-{check.__name__}") for kind in KINDS for check in checks_for(kind.means)
+]
 
 
 @pytest.mark.rule("Q5", "Q8", "Q10")
@@ -246,9 +248,9 @@ BROKEN: list[tuple[str, Callable[[], ModelAdapter]]] = [
     ("a_failed_attempt_leaves_nothing_in_use", lambda: Broken(*WORDS, END)),
     ("an_answer_that_breaks_off_is_no_success", lambda: Broken(*WORDS, END)),
     ("silence_is_a_timeout", lambda: Broken(*WORDS, END)),
-    ("cancelling_ends_it_at_once", lambda: Stubborn()),
-    ("leaving_releases_it", lambda: Broken()),
-    ("attempts_at_once_do_not_mix", lambda: OneAtATime()),
+    ("cancelling_ends_it_at_once", Stubborn),
+    ("leaving_releases_it", Broken),
+    ("attempts_at_once_do_not_mix", OneAtATime),
     ("a_request_is_left_as_it_was", lambda: Meddling(*WORDS, END)),
     ("its_answer_can_be_handed_back", lambda: Broken(*WORDS, Finished(Finish("stop"), object()))),
     ("damaged_replay_data_costs_its_message_only", lambda: Picky(*WORDS, END)),

@@ -31,6 +31,7 @@ async def test_a_turn_of_a_real_model_streams_and_keeps_its_stream_and_tokens(mo
     async with talking(model, system_prompt="Be brief.", max_tokens=16) as talk:
         await talk.ask(STORY)
         (answer,) = talk.answers
+        assert answer.stream is not None
         deltas = [chunk for _, chunk in answer.stream.chunks() if isinstance(chunk, TextDelta)]
         assert len(deltas) > 5
         assert "".join([delta.text for delta in deltas]) == answer.message.text
@@ -74,6 +75,7 @@ async def test_a_cancelled_turn_ends_within_a_second_frees_the_server_and_keeps_
         (answer,) = talk.answers
         assert answer.interrupted
         assert answer.message.text
+        assert answer.stream is not None
         assert len(answer.stream) < 100
         assert talk.facts(AssistantAttempt) == []
         assert talk.log[-3:] == [

@@ -37,7 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("BASE_URL", "MODEL", "API_KEY_ENV", "PROVIDER", "SESSION_DIR"):
         monkeypatch.delenv(f"TREADLE_{name}", raising=False)
     path = tmp_path / "treadle.toml"
-    path.write_text(DECLARED.replace("SESSIONS", str(tmp_path / "sessions")))
+    path.write_text(DECLARED.replace("SESSIONS", "sessions"))
     return str(path)
 
 

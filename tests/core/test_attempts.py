@@ -100,9 +100,9 @@ async def test_nothing_is_read_behind_the_finish() -> None:
     async with stage(more) as s:
         await s.ask("a")
         assert (s.log[3], read) == ("assistant 'x'", [])
+    recorder = Recorder()
+    recorder.add(STOP, 0.0)
     with pytest.raises(ModelFailure, match="TextDelta after the finish"):
-        recorder = Recorder()
-        recorder.add(STOP, 0.0)
         recorder.add(TextDelta(0, "x"), 0.0)
 
 
@@ -555,7 +555,10 @@ async def test_a_script_may_be_any_async_iterable_and_may_fail_behind_its_words(
                 raise StopAsyncIteration
             return self.left.pop(0)
 
-    async with stage(Bare(), Answer("half", failure=Failure("cut", "TRANSPORT"))) as s:
-        await s.ask("a")
-        await s.ask("b")
-        assert s.ends == ["completed", "error TRANSPORT"]
+    endless = Bare()
+    endless.left.pop()
+    half = [BlockStart(0, "text"), TextDelta(0, "half")]
+    async with stage(Bare(), Answer("half", failure=Failure("cut", "TRANSPORT")), endless, half) as s:
+        for text in "abcd":
+            await s.ask(text)
+        assert s.ends == ["completed", "error TRANSPORT", "error STREAM_CLOSED", "error STREAM_CLOSED"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from tests.stage import Gate, Stage, line, note, settled, stage, talk
-from treadle import AgentDisposed, AgentOptions, Answer, Call, Host, Scope, ScriptedModel, State, tool
+from tests.stage import Gate, Stage, leaves, line, note, settled, stage, talk
+from treadle import AgentDisposed, Answer, Call, Host, Scope, State, tool
 from treadle.hooks import Emit, emit
 from treadle.points import (
     AGENT_DISPOSED,
@@ -256,17 +256,12 @@ async def test_what_leaves_the_program_is_raised_after_the_dispatch_and_the_agen
             raised.append(kind("out"))
             raise raised[0]
 
-    model = ScriptedModel(script(gate))
-    with trio.fail_after(5), pytest.raises(kind):
-        async with Host() as host:
-            host.models.register("m", model)
-            host.tools.register(work)
-            handle = await host.agents.create(agent_options=AgentOptions("m", "m"))
-            s = Stage(host, model, handle)
-            s.agent.scope.on(point, leave)
-            s.agent.scope.on(point, lambda told: heard.append(payload_key(told)))
-            await a_life(s, gate)
-            await trio.sleep_forever()
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(point, leave)
+        s.agent.scope.on(point, lambda told: heard.append(payload_key(told)))
+        await a_life(s, gate)
+
+    s = await leaves(kind, body, *script(gate), tools=[work], listen=False)
     assert raised
     assert heard
     assert s.agent.state is State.DISPOSED
@@ -278,11 +273,11 @@ async def test_an_async_listener_that_leaves_the_program_ends_the_host() -> None
     async def leave(told: Any) -> None:
         raise SystemExit(3)
 
-    with trio.fail_after(5), pytest.raises(SystemExit):
-        async with stage("one") as s:
-            s.agent.scope.on(INBOX_INSERTED, leave)
-            s.agent.inject(note("i"))
-            await trio.sleep_forever()
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(INBOX_INSERTED, leave)
+        s.agent.inject(note("i"))
+
+    await leaves(SystemExit, body)
 
 
 @pytest.mark.rule("H5", "N7")
@@ -407,24 +402,23 @@ async def test_a_listener_that_leaves_in_the_middle_of_a_turn_stops_the_agent_be
         if told.event.type == "step/start":
             raise KeyboardInterrupt
 
-    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
-        async with stage("never") as s:
-            s.agent.scope.on(SESSION_EVENT, leave)
-            await s.ask("a")
-            await trio.sleep_forever()
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(SESSION_EVENT, leave)
+        await s.ask("a")
+
+    s = await leaves(KeyboardInterrupt, body, "never")
     assert (s.ends, s.requests) == (["aborted disposed"], [])
     assert s.agent.state is State.DISPOSED
 
 
 @pytest.mark.rule("H5")
-async def test_of_several_that_leave_the_first_is_raised() -> None:
+async def test_of_several_that_leave_one_is_raised() -> None:
     async def leave(told: Any) -> None:
         raise SystemExit(told.message.text)
 
-    with trio.fail_after(5), pytest.raises(SystemExit) as caught:
-        async with stage() as s:
-            s.agent.scope.on(INBOX_INSERTED, leave)
-            s.agent.scope.on(INBOX_INSERTED, leave)
-            s.agent.inject(note("out"))
-            await trio.sleep_forever()
-    assert caught.value.code == "out"
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(INBOX_INSERTED, leave)
+        s.agent.scope.on(INBOX_INSERTED, leave)
+        s.agent.inject(note("out"))
+
+    await leaves(SystemExit, body)

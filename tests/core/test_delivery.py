@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 
@@ -42,6 +41,9 @@ from treadle.points import (
     Enter,
     Reject,
 )
+
+
+# --- D1 ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("D1")
@@ -635,7 +637,6 @@ async def test_a_receipt_settled_before_anyone_waits_is_there_at_once() -> None:
         receipt = s.agent.followup(note("a"))
         await s.agent.when_idle()
         assert receipt.fate == await receipt.outcome() == Admitted(1, 1)
-        assert msgspec.structs.astuple(receipt.fate) == (1, 1)
         assert receipt.message_id == "a"
 
 

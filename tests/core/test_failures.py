@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from tests.core.test_containment import Odd, leaked_cancelled
-from tests.stage import Gate, Stage, stage, talk
-from treadle import Answer, Call, Host, ModelInfo, RetryPolicy, ScriptedModel, State, scheduler, tool
+from tests.stage import Gate, Stage, leaves, stage, talk
+from treadle import Answer, Call, Host, ModelInfo, RetryPolicy, ScriptedModel, Session, State, scheduler, tool
 from treadle.models.failures import innermost
 from treadle.points import (
     LLM_STREAM,
@@ -25,6 +25,7 @@ from treadle.points import (
     TOOLS_PRE_EXECUTE,
     TURN_STOPPING,
 )
+from treadle.session.events import StepEnd
 
 KINDS = ["Exception", "BaseException", "Cancelled", "group"]
 TURN_HOOKS = [PROMPT_SUBMIT, PRE_STEP, REQUEST, LLM_STREAM, SYSTEM_PROMPT_ASSEMBLE, TURN_STOPPING]
@@ -192,7 +193,7 @@ class Faulty(ScriptedModel):
         try:
             if self.where == "first chunk":
                 self.fail()
-            async with aclosing(super().stream(request)) as inner:
+            async with aclosing(super().stream(request)) as inner:  # type: ignore[type-var]
                 async for chunk in inner:
                     yield chunk
                     if self.where == "later chunk":
@@ -281,10 +282,7 @@ async def test_a_program_that_leaves_from_a_tool_of_a_parallel_batch_is_not_swal
     async def leave() -> None:
         raise SystemExit(4)
 
-    with trio.fail_after(5), pytest.raises(SystemExit):
-        async with stage(Answer(calls=[Call("leave"), Call("leave")]), tools=[leave]) as s:
-            await s.ask("a")
-            await trio.sleep_forever()
+    s = await leaves(SystemExit, lambda s: s.ask("a"), Answer(calls=[Call("leave"), Call("leave")]), tools=[leave])
     assert s.ends == ["error UNKNOWN"]
 
 
@@ -294,55 +292,55 @@ async def test_a_hook_that_leaves_the_program_ends_the_host_with_a_balanced_log(
     def leave(*payload: Any) -> Any:
         raise KeyboardInterrupt
 
-    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
-        async with stage(Answer(calls=[Call("work")]), tools=[work]) as s:
-            s.agent.scope.on(point, leave)
-            await s.ask("a")
-            await trio.sleep_forever()
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(point, leave)
+        await s.ask("a")
+
+    s = await leaves(KeyboardInterrupt, body, Answer(calls=[Call("work")]), tools=[work])
     assert s.ends == ["error UNKNOWN"]
     assert s.agent.state is State.DISPOSED
 
 
 @pytest.mark.rule("N7", "L8")
 async def test_a_fault_in_the_driver_itself_ends_the_host_and_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    with trio.fail_after(5), pytest.raises(ZeroDivisionError):
-        async with stage("one") as s:
-            commit = s.agent.session.commit
+    commit = Session.commit
 
-            def broken(data: Any, replaces: int | None = None) -> Any:
-                if type(data).__name__ == "StepEnd":
-                    raise ZeroDivisionError
-                return commit(data, replaces)
+    def broken(session: Session, data: Any, replaces: int | None = None) -> Any:
+        return 1 / 0 if isinstance(data, StepEnd) else commit(session, data, replaces)
 
-            monkeypatch.setattr(
-                type(s.agent.session), "commit", lambda self, data, replaces=None: broken(data, replaces)
-            )
-            s.agent.followup("a")
-            await trio.sleep_forever()
+    async def body(s: Stage) -> None:
+        monkeypatch.setattr(Session, "commit", broken)
+        s.agent.followup("a")
+
+    await leaves(ZeroDivisionError, body, "one")
 
 
 @pytest.mark.rule("N7", "L8")
 async def test_a_fault_in_the_driver_during_disposal_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
-    with trio.fail_after(5), pytest.raises(ZeroDivisionError):
-        async with stage(talk("x", gate)) as s:
-            s.agent.followup("a")
-            await gate.reached()
-            disposal = s.handle.dispose()
-            monkeypatch.setattr(type(s.agent.session), "commit", lambda *given: 1 / 0)
-            await disposal
-            await trio.sleep_forever()
+
+    async def body(s: Stage) -> None:
+        s.agent.followup("a")
+        await gate.reached()
+        disposal = s.handle.dispose()
+        monkeypatch.setattr(Session, "commit", lambda *given: 1 / 0)
+        await disposal
+
+    await leaves(ZeroDivisionError, body, talk("x", gate))
 
 
 @pytest.mark.rule("N7", "O4")
 async def test_cancelling_the_host_winds_its_agents_down_in_order() -> None:
     gate = Gate()
+    kept: list[Stage] = []
     with trio.CancelScope() as scope:
-        async with stage(talk("x", gate)) as s:
-            s.agent.followup("a")
+        async with stage(talk("x", gate)) as opened:
+            kept.append(opened)
+            opened.agent.followup("a")
             await gate.reached()
             scope.cancel()
             await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
+    s = kept[0]
     assert s.ends == ["aborted disposed"]
     assert s.agent.state is State.DISPOSED

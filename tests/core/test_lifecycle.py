@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import trio
@@ -212,9 +213,9 @@ async def test_waiting_for_oneself_raises_instead_of_hanging(where: str) -> None
         if where == "thread":
             s.host.await_from_thread(wait)
 
-    async def hook(payload: object, *proceed: object) -> object:
+    async def hook(payload: Any, *proceed: Any) -> Any:
         await wait()
-        return await proceed[0]() if proceed else None  # type: ignore[operator]
+        return await proceed[0]() if proceed else None
 
     async with stage(Answer(calls=[Call("own"), Call("threaded")]), tools=[own, threaded]) as s:
         if where == "pre-step":

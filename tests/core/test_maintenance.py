@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.stage import Gate, note, settled, stage, talk
+from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
 from treadle import AgentBusy, ByHook, ByUser, MaintenanceCancelled, Signal, State
 from treadle.points import AGENT_STATUS, PRE_STEP, SESSION_EVENT, Reject
 
@@ -323,10 +323,12 @@ async def test_a_task_that_leaves_the_program_ends_the_host_and_tells_its_caller
     async def job(signal: Signal) -> None:
         raise KeyboardInterrupt
 
-    with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
-        async with stage() as s:
-            running = s.agent.run_maintenance(job)
-            await trio.sleep_forever()
+    tasks: list[Any] = []
+
+    async def body(s: Stage) -> None:
+        tasks.append(s.agent.run_maintenance(job))
+
+    s = await leaves(KeyboardInterrupt, body)
     with pytest.raises(KeyboardInterrupt):
-        await running
+        await tasks[0]
     assert s.agent.state is State.DISPOSED

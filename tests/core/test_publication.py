@@ -8,6 +8,7 @@ import pytest
 
 from tests.stage import Gate, line, note, stage, talk
 from treadle.points import (
+    ASSISTANT_STREAM,
     INBOX_INSERTED,
     SESSION_EVENT,
 )
@@ -50,6 +51,23 @@ async def test_one_commit_closes_a_turn_and_opens_the_next_and_a_step_end_holds_
         await s.agent.when_idle()
         assert seen["step/end 1.1"] == seen["inbox next-step @0 -1"]
         assert seen["turn/end 1 completed"] == seen["turn/start 2"]
+
+
+@pytest.mark.rule("H4", "H3")
+async def test_what_is_due_to_a_listener_that_left_is_told_to_nobody() -> None:
+    heard: list[str] = []
+
+    def once(told: Any) -> None:
+        heard.append(type(told).__name__)
+        stop()
+
+    for point, expected in ((SESSION_EVENT, "SessionEventAdded"), (ASSISTANT_STREAM, "AssistantStream")):
+        heard.clear()
+        async with stage("one", listen=False) as s:
+            stop = s.agent.scope.on(point, once)
+            await s.ask("a")
+            assert heard == [expected]
+            assert s.ends == ["completed"]
 
 
 @pytest.mark.rule("H4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from treadle import (
     ScriptedModel,
     tool,
 )
+from treadle.models.stream import BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
 from treadle.points import (
     LLM_STREAM,
     REQUEST,
@@ -123,19 +125,47 @@ async def test_request_error_runs_for_a_failure_of_the_provider_below_middleware
         return Retry()
 
     async with stage(talk("x", ModelFailure(Failure("no", "SERVER"))), "fine") as s:
-        s.agent.scope.on(LLM_STREAM, lambda proposal, proceed: proceed())
+        s.agent.scope.on(LLM_STREAM, passing_on)
         s.agent.scope.on(REQUEST_ERROR, recover)
         await s.ask("a")
         assert (ran, s.ends) == (["SERVER"], ["completed"])
 
 
+async def passing_on(proposal: Any, proceed: Any) -> Any:
+    inner = await proceed()
+
+    async def play() -> Any:
+        async with aclosing(inner):
+            async for chunk in inner:
+                yield chunk
+
+    return play()
+
+
 @pytest.mark.rule("H6", "Q5")
 async def test_a_stream_that_ends_early_below_middleware_is_the_providers_failure() -> None:
     async with stage(talk("half", finish=None), "fine") as s:
-        s.agent.scope.on(LLM_STREAM, lambda proposal, proceed: proceed())
+        s.agent.scope.on(LLM_STREAM, passing_on)
         s.agent.scope.on(REQUEST_ERROR, lambda failed, proceed: Retry())
         await s.ask("a")
         assert s.log[3:5] == ["attempt", "assistant 'fine'"]
+
+
+@pytest.mark.rule("H6", "Q6", "H2")
+async def test_middleware_may_look_at_the_first_chunk_without_a_second_provider_call() -> None:
+    first: list[Any] = []
+
+    async def peek(proposal: Any, proceed: Any) -> Any:
+        stream = await proceed()
+        first.append(await anext(stream))
+        return stream
+
+    words = [BlockStart(0, "text"), TextDelta(0, "x"), Finished(Finish("stop"))]
+    async with stage([UsageReport(Usage(1)), *words]) as s:
+        s.agent.scope.on(LLM_STREAM, peek)
+        await s.ask("a")
+        assert (first, len(s.requests)) == ([UsageReport(Usage(1))], 1)
+        assert s.log[3] == "assistant 'x'"
 
 
 @pytest.mark.rule("H6", "Q5")
@@ -147,7 +177,7 @@ async def test_request_error_runs_for_a_stream_below_middleware_that_breaks_the_
         return proceed()
 
     async with stage(["no chunk"]) as s:
-        s.agent.scope.on(LLM_STREAM, lambda proposal, proceed: proceed())
+        s.agent.scope.on(LLM_STREAM, passing_on)
         s.agent.scope.on(REQUEST_ERROR, recover)
         await s.ask("a")
         assert (ran, s.ends) == (["MALFORMED_RESPONSE"], ["error MALFORMED_RESPONSE"])

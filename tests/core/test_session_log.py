@@ -381,7 +381,7 @@ def test_an_unknown_type_that_may_not_be_ignored_refuses_the_load() -> None:
     ],
 )
 def test_a_line_that_is_no_event_is_invalid_data(line: bytes) -> None:
-    with pytest.raises(InvalidData, match="no valid event|needs an object|missing required"):
+    with pytest.raises(InvalidData, match=r"no valid event|needs an object|missing required"):
         decode_event(line)
 
 
@@ -390,7 +390,7 @@ def test_registering_a_type_twice_or_a_class_that_is_none_is_refused() -> None:
     class Loose:
         pass
 
-    with pytest.raises(MisuseError, match="frozen msgspec.Struct"):
+    with pytest.raises(MisuseError, match=r"frozen msgspec\.Struct"):
         event("session-log-test/loose")(Loose)
     with pytest.raises(MisuseError, match="registered already"):
         event("session-log-test/mark")(type("Again", (msgspec.Struct,), {}, frozen=True))
@@ -452,7 +452,7 @@ def test_a_replacement_that_would_break_pairing_is_refused() -> None:
     log.commit(asking)
     log.commit(ToolCallStarted("c", "t"))
     log.commit(ToolResultAdded("c", (Text("r"),)))
-    with pytest.raises(MisuseError, match="without their other half: .*c"):
+    with pytest.raises(MisuseError, match=r"without their other half: .*c"):
         log.append(said("summary"), surface_op=Replace(0, 1), sources=[0, 1])
     log.append(said("summary"), surface_op=Replace(0, 3), sources=[0, 1, 3])
     assert len(log.history()) == 1
@@ -667,7 +667,7 @@ def test_a_plugin_adds_members_to_an_open_sum_and_wrong_ones_are_refused() -> No
     with pytest.raises(MisuseError, match="tagged 'cat' already"):
         animals.register(Cat)
     for wrong in (Animal, type("Plain", (msgspec.Struct,), {}), Text):
-        with pytest.raises(MisuseError, match="must be a msgspec.Struct and Animal"):
+        with pytest.raises(MisuseError, match=r"must be a msgspec\.Struct and Animal"):
             animals.register(wrong)
     for raw in (5, {}, {"kind": 5}, {"kind": "cat"}, {"kind": "cat", "lives": "x"}):
         with pytest.raises(InvalidData):

@@ -202,7 +202,7 @@ async def test_the_stages_run_in_order() -> None:
         on(TOOLS_PRE_EXECUTE, pre)
         on(TOOLS_EXECUTE, wrap)
         on(TOOLS_POST_EXECUTE, post)
-        on(TOOLS_RESULT, lambda told: order.append(f"result {told.content[0].text} {told.value}"))
+        on(TOOLS_RESULT, lambda told: order.append(f"result {told.content[0]} {told.value}"))
         s.agent.tools.guard(lambda proposal: order.append("guard"))
         await s.ask("a")
         assert order == [
@@ -214,7 +214,7 @@ async def test_the_stages_run_in_order() -> None:
             "render 1",
             "post <1> 1",
             "final <1>",
-            "result <1> 1",
+            "result Text(text='<1>') 1",
         ]
 
 
@@ -420,7 +420,7 @@ async def test_a_cancel_while_a_call_is_being_decided_leaves_it_unstarted(point:
 
     async with stage(Answer(calls=[Call("lax")]), tools=[lax]) as s:
         if point == "guard":
-            s.agent.tools.guard(hang)  # type: ignore[arg-type]
+            s.agent.tools.guard(hang)
         else:
             s.agent.scope.on(point, hang)
         s.agent.followup("a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import pathlib
@@ -76,7 +76,7 @@ RETURNED: dict[str, tuple[Any, str, str]] = {
     "the same list twice": ([SHARED, SHARED], "ok", '[["x","x","x"],["x","x","x"]]'),
     "content": ((Text("one"), Text("two")), "ok", "onetwo"),
     "a content list": ([Text("one")], "ok", "one"),
-    "a datetime": (datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "INVALID_OUTPUT", "$: datetime is not JSON"),
+    "a datetime": (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "INVALID_OUTPUT", "$: datetime is not JSON"),
     "a Decimal": (decimal.Decimal(1), "INVALID_OUTPUT", "Decimal is not JSON"),
     "a set": ({"a": {1}}, "INVALID_OUTPUT", "$.a: set is not JSON"),
     "bytes": (b"x", "INVALID_OUTPUT", "bytes is not JSON"),

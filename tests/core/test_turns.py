@@ -56,7 +56,7 @@ TOOLS = [work, conclude]
 @pytest.mark.rule("T0", "T2")
 async def test_step_start_carries_the_accepted_ids_and_what_hooks_added_or_changed() -> None:
     def rewrite(proposal: Any, proceed: Any) -> Enter:
-        first, second, third = proposal.messages
+        first, _left_out, third = proposal.messages
         return Enter([UserMessage(first.id, (Text("changed"),)), note("added"), third])
 
     async with stage("one") as s:

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 
 from treadle import Host, InvariantViolated, ModelRequest
 from treadle.checks import LogMonitor, SessionChecks, check_request
-from treadle.models.messages import AssistantMessage, Text, ToolCall, user_message
+from treadle.checks.history import contribution, difference, unanswered
+from treadle.models.messages import AssistantMessage, Reasoning, Text, ToolCall, user_message
 from treadle.session.events import (
-    APPEND,
     AssistantMessageAdded,
     Event,
     Replace,
@@ -120,11 +120,18 @@ def test_a_replacement_keeps_pairs_together_and_cites_what_it_shadows(session: S
     assert "S3" in [breach.rule for breach in monitor.take(silent)]
 
 
+@pytest.mark.rule("S4", "N5")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_history_derived_a_second_time_is_the_one_that_is_sent(name: str) -> None:
+    header, events = record(SCRIPTS[name])
+    session = Session(header, events)
+    heard = [message for entry in events if (message := contribution(entry.data)) is not None]
+    assert difference(heard, list(session.history())) is None
+    assert unanswered(heard) == []
+
+
 @pytest.mark.rule("S4")
 def test_an_empty_answer_says_nothing_to_the_model() -> None:
-    monitor = LogMonitor()
-    answer = AssistantMessageAdded(AssistantMessage((Text(""),)), "a1")
-    monitor.take(Event("assistant/message", 0, 0, answer, APPEND))
-    heard = AssistantMessageAdded(AssistantMessage((ToolCall("c1", "look"),)), "a2")
-    monitor.take(Event("assistant/message", 1, 0, heard, APPEND))
-    assert [str(breach.rule) for breach in monitor.breaches if breach.rule == "S4"] == []
+    assert contribution(AssistantMessageAdded(AssistantMessage((Text(""), Reasoning("hm"))), "a1")) is None
+    asks = AssistantMessage((Text(""), ToolCall("c1", "look")))
+    assert contribution(AssistantMessageAdded(asks, "a2")) == asks

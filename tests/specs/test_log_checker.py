@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from treadle.checks import LogMonitor
 from treadle.session.codec import encode_header
-from treadle.session.events import APPEND, Event, InboxSpliced, Replace, TurnStart, encode_event
+from treadle.session.events import APPEND, Event, InboxSpliced, TurnStart, encode_event
 from treadle.session.fork import fork
 from treadle.session.log import Session, SessionHeader
 from treadle.session.repair import repair
 from treadle_specs import log_checker
+from treadle_specs.log_tampering import complaints, tally
 from treadle_specs.scripts import SCRIPTS, record
 
 Log = tuple[SessionHeader, list[Event]]
@@ -31,61 +30,10 @@ def logs() -> dict[str, Log]:
         logging.disable(logging.NOTSET)
 
 
-def breaches(events: list[Event]) -> list[str]:
-    """What the monitor says, an unfinished turn among it."""
-    monitor = LogMonitor()
-    for entry in events:
-        monitor.take(entry)
-    return [str(breach) for breach in monitor.breaches] + ([monitor.unfinished] if monitor.unfinished else [])
-
-
-def deletions(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
-    for at, entry in enumerate(events):
-        yield f"without {at} {entry.type}", events[:at] + events[at + 1 :]
-
-
-def duplications(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
-    for at, entry in enumerate(events):
-        yield f"twice {at} {entry.type}", events[: at + 1] + events[at:]
-
-
-def swaps(events: list[Event]) -> Iterator[tuple[str, list[Event]]]:
-    for first in range(len(events)):
-        for second in range(first + 1, len(events)):
-            changed = list(events)
-            changed[first], changed[second] = changed[second], changed[first]
-            yield f"{first} {events[first].type} and {second} {events[second].type}", changed
-
-
-def renumbered(events: list[Event]) -> list[Event]:
-    """The events as if they had been written in this order, references and all."""
-    places: dict[int, int] = {}
-    for at, entry in enumerate(events):
-        places.setdefault(entry.seq, at)
-    out: list[Event] = []
-    for at, entry in enumerate(events):
-        op, cites = entry.surface_op, entry.source_event_seqs
-        if isinstance(op, Replace):
-            op = Replace(places.get(op.first, op.first), places.get(op.last, op.last))
-        if cites is not None:
-            cites = tuple([places.get(seq, seq) for seq in cites])
-        out.append(msgspec.structs.replace(entry, seq=at, surface_op=op, source_event_seqs=cites))
-    return out
-
-
-def same(one: list[Event], other: list[Event]) -> bool:
-    """Whether two logs say the same, but for times."""
-
-    def said(events: list[Event]) -> list[Event]:
-        return [msgspec.structs.replace(entry, time=0) for entry in renumbered(events)]
-
-    return said(one) == said(other)
-
-
 @pytest.mark.rule("T10", "L4", "N1", "I6", "I5", "N2", "N6", "Q2", "K5")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_log_of_a_scripted_session_is_sound(name: str, logs: dict[str, Log]) -> None:
-    assert breaches(logs[name][1]) == []
+    assert complaints(logs[name][1]) == []
 
 
 @pytest.mark.rule("P4")
@@ -96,7 +44,7 @@ def test_every_prefix_is_sound_once_it_is_repaired(name: str, logs: dict[str, Lo
         session = Session(header, events[:count])
         for data in repair(events[:count]):
             session.commit(data)
-        assert breaches(list(session.events)) == [], f"after {count} events"
+        assert complaints(list(session.events)) == [], f"after {count} events"
 
 
 @pytest.mark.rule("N6")
@@ -104,29 +52,19 @@ def test_every_prefix_is_sound_once_it_is_repaired(name: str, logs: dict[str, Lo
 def test_every_deletion_duplication_and_swap_is_reported(name: str, logs: dict[str, Log]) -> None:
     """But for the last event outside a turn: without it the log is what it was a moment before."""
     events = logs[name][1]
-    quiet = [
-        what for what, changed in (*deletions(events), *duplications(events), *swaps(events)) if not breaches(changed)
-    ]
     last = len(events) - 1
-    allowed = [f"without {last} {events[last].type}"] if events[last].type != "turn/end" else []
-    assert quiet == allowed
+    quiet = events[last].type != "turn/end"
+    assert tally([events], renumber=False).unnoticed == ((f"without {last} {events[last].type}",) if quiet else ())
 
 
 @pytest.mark.rule("T10", "N1", "I6", "T0", "T1", "Q2", "K5")
 def test_nearly_every_change_is_reported_although_the_log_was_numbered_anew(logs: dict[str, Log]) -> None:
     """What is left is another log that the contract permits, such as a delivery that came a little later."""
-    tried, quiet = 0, []
-    for name, (_, events) in logs.items():
-        for what, changed in (*deletions(events), *duplications(events), *swaps(events)):
-            if same(changed, events):
-                continue
-            tried += 1
-            if not breaches(renumbered(changed)):
-                quiet.append(f"{name}: {what}")
-    assert tried > 5_000
-    assert len(quiet) / tried < 0.02, quiet
+    found = tally([events for _, events in logs.values()], renumber=True)
+    assert found.tried > 5_000
+    assert len(found.unnoticed) / found.tried < 0.02, found.unnoticed
     moved = ("agent/inbox/spliced", "tool/call", "assistant/", "user/message")
-    assert all(any(kind in what for kind in moved) for what in quiet), quiet
+    assert all(any(kind in what for kind in moved) for what in found.unnoticed), found.unnoticed
 
 
 @pytest.mark.rule("S5")
@@ -141,20 +79,20 @@ def test_a_fork_is_sound_and_a_wrong_count_is_not(logs: dict[str, Log]) -> None:
 @pytest.mark.rule("I6")
 def test_a_splice_that_does_not_fold_names_its_event() -> None:
     entry = Event("agent/inbox/spliced", 0, 0, InboxSpliced("next-turn", 3, 1))
-    assert breaches([entry]) == ["event 0: [I6] a splice at 3 removing 1 does not fit 0 pending"]
+    assert complaints([entry]) == ["event 0: [I6] a splice at 3 removing 1 does not fit 0 pending"]
 
 
 @pytest.mark.rule("S2")
 def test_an_unknown_type_must_be_ignorable() -> None:
-    assert breaches([Event("my/thing", 0, 0, {"a": 1})]) == [
+    assert complaints([Event("my/thing", 0, 0, {"a": 1})]) == [
         "event 0: [S2] type 'my/thing' is unknown here and not ignorable"
     ]
-    assert breaches([Event("my/thing", 0, 0, {"a": 1}, ignorable=True)]) == []
+    assert complaints([Event("my/thing", 0, 0, {"a": 1}, ignorable=True)]) == []
 
 
 @pytest.mark.rule("S3")
 def test_surface_metadata_belongs_to_surface_events() -> None:
-    (said, *_) = breaches([Event("turn/start", 0, 0, TurnStart(1), APPEND)])
+    (said, *_) = complaints([Event("turn/start", 0, 0, TurnStart(1), APPEND)])
     assert "[S3]" in said
 
 

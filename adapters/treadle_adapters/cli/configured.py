@@ -43,7 +43,7 @@ def _store(kind: str, path: str = "", **options: Any) -> Any:
 PARTS: dict[str, Callable[..., Any]] = {
     **{name: partial(_made, provider.adapter) for name, provider in PROVIDERS.items()},
     **{kind: partial(_store, kind) for kind in ("jsonl", "sqlite")},
-    EMBEDDED: lambda: echo_model(),  # looked up late
+    EMBEDDED: echo_model,
 }
 """What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""
 

@@ -6,7 +6,7 @@ import msgspec
 from attrs import define, field
 
 from ..errors import MisuseError
-from ..models.messages import Block, Message, Reasoning, SystemMessage, Text, ToolResult, ToolResultMessage
+from ..models.messages import Block, Message, Reasoning, Text, ToolResult, ToolResultMessage
 from ..views import Snapshot
 from .events import (
     APPEND,

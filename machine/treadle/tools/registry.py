@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -14,8 +14,8 @@ from ..scope import Disposer, Scope
 from ..session.events import ToolSchema
 from .definition import Tool
 
-Guard = Callable[[ToolProposal], DenyCall | None]
-"""Sees a call after pre-execute; may deny it and nothing else (K2)."""
+Guard = Callable[[ToolProposal], Awaitable[DenyCall | None] | DenyCall | None]
+"""Sees a call after pre-execute; may deny it and nothing else; sync or async (K2)."""
 
 
 @frozen(eq=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..exploration.violation import Violation
+from ..log_checker import check_events
 from ..ordering import Order
 from ..rig.desk import Desk
 from .ledger import Json
@@ -76,5 +78,13 @@ class LocalRig:
         self.desk.stepper.abandon()
 
     def stop(self) -> None:
-        """Wind everything down; raises what the run left behind."""
+        """Wind everything down.
+
+        Raises:
+            Violation: a log that the run leaves breaks a rule.
+        """
+        sessions = [agent.session for agent in self.desk.agents]
         self.desk.leave()
+        for session in sessions:
+            for found in check_events(session.events, header=session.header, finished=True).findings:
+                raise Violation(found.rule, str(found))

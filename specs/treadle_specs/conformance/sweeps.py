@@ -13,8 +13,10 @@ from typing import Any
 from treadle import Agent
 from treadle import points as p
 from treadle.hooks import Emit, Serial
+from treadle.session import memory
 
 from ..exploration.violation import Violation
+from ..rig import hooks, playing
 from ..rig.seat import NOTED
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig
@@ -217,56 +219,106 @@ FAILING: tuple[Any, ...] = (
 ERRORS: tuple[type[BaseException], ...] = (ValueError, Blow)
 
 
+CALLS: tuple[tuple[Any, str], ...] = (
+    (memory._Sink, "write"),  # pyright: ignore[reportPrivateUsage]  # where a store's writes end
+    (playing.ChunkWriter, "write"),
+    (playing.ChunkWriter, "end"),
+    (playing.GatedModel, "model_info"),
+    (hooks, "output"),
+)
+"""What else fails: a store's write, an adapter before, in and after its stream, and a tool's body."""
+
+
 def fail_every_call(scenario: Scenario, verdict: Callable[[], None] = _nothing, opening: Json | None = None) -> int:
-    """Let the listener of every point fail once, at each of its calls, with each kind of error; returns how often.
+    """Let everything that is called fail once, at each of its calls, with each kind of error; returns how often.
 
     Raises:
         Violation: a rule is broken; the text says where.
     """
     runs = 0
-    for point in FAILING:
+    places: list[tuple[str, Callable[..., _Failing]]] = [(point.name, _listening(point)) for point in FAILING]
+    places += [(name, _calling(owner, name)) for owner, name in CALLS]
+    for name, failing in places:
         for error in ERRORS:
             at = 0
             while at >= 0:
                 at += 1
-                run = _Failing(scenario, verdict, opening or {}, point, error, at)
+                run = failing(scenario, verdict, opening or {}, error, at)
                 try:
                     run.run()
                 except Violation as broken:
-                    raise Violation(broken.rule, f"{error.__name__} at {point.name} {at}: {broken.message}") from broken
+                    raise Violation(broken.rule, f"{error.__name__} at {name} {at}: {broken.message}") from broken
                 runs += 1
                 at = at if run.failed else -1
     return runs
 
 
+def _listening(point: Any) -> Callable[..., _Failing]:
+    return lambda *args: _FailingListener(point, *args)
+
+
+def _calling(owner: Any, name: str) -> Callable[..., _Failing]:
+    return lambda *args: _FailingCall(owner, name, *args)
+
+
 class _Failing(_Sweep):
-    """A run in which one call of a listener fails."""
+    """A run in which one call fails."""
 
     def __init__(
-        self, scenario: Scenario, verdict: Callable[[], None], opening: Json, point: Any, error: type[BaseException],
-        nth: int,
-    ) -> None:  # fmt: skip
+        self, scenario: Scenario, verdict: Callable[[], None], opening: Json, error: type[BaseException], nth: int
+    ) -> None:
         super().__init__(scenario, verdict, opening)
         self.failed = False
-        self._point, self._error, self._left = point, error, nth
-
-    def run(self, act: Json | None = None, at: int = -1) -> None:
-        """Play everything; the listener fails once."""
-        self.player.play({**self.scenario[0], **self.opening})
         self.player.monitor.known.surprises = True
-        agent: Agent = self.rig.desk.agents[0]
-        waterfall = not isinstance(self._point, (Emit, Serial))
-        agent.scope.on(self._point, self._in_turn if waterfall else self._count)
-        self.scenario = self.scenario[1:]
-        super().run(act, at)
+        self._error, self._left = error, nth
 
-    def _count(self, payload: Any) -> None:
-        del payload
+    def count(self) -> None:
+        """One more call; the chosen one fails."""
         self._left -= 1
         if self._left == 0:
             self.failed = True
             raise self._error("by hand")
 
+
+class _FailingListener(_Failing):
+    """A listener of one point fails."""
+
+    def __init__(self, point: Any, *args: Any) -> None:
+        super().__init__(*args)
+        self._point = point
+
+    def run(self, act: Json | None = None, at: int = -1) -> None:
+        """Play everything; the listener fails once."""
+        self.player.play({**self.scenario[0], **self.opening})
+        agent: Agent = self.rig.desk.agents[0]
+        waterfall = not isinstance(self._point, (Emit, Serial))
+        agent.scope.on(self._point, self._in_turn if waterfall else lambda _: self.count())
+        self.scenario = self.scenario[1:]
+        super().run(act, at)
+
     async def _in_turn(self, payload: Any, go_on: Callable[[], Any]) -> Any:
-        self._count(payload)
+        del payload
+        self.count()
         return await go_on()
+
+
+class _FailingCall(_Failing):
+    """A function of the rig or of its store fails."""
+
+    def __init__(self, owner: Any, name: str, *args: Any) -> None:
+        super().__init__(*args)
+        self._owner, self._name = owner, name
+
+    def run(self, act: Json | None = None, at: int = -1) -> None:
+        """Play everything; the function fails once."""
+        real = getattr(self._owner, self._name)
+
+        def failing(*args: Any, **options: Any) -> Any:
+            self.count()
+            return real(*args, **options)
+
+        setattr(self._owner, self._name, failing)
+        try:
+            super().run(act, at)
+        finally:
+            setattr(self._owner, self._name, real)

@@ -20,6 +20,7 @@ from treadle.schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
 from treadle.session.events import Target
 
 from .node import ASKED, ATTEMPTED, PREPARED, Node
+from .refusals import is_owed
 from .vocabulary import (
     ATTEMPT,
     CONTEXT,
@@ -56,11 +57,13 @@ class Alphabet:
         ids: messages that may be live at once; an id is used again once its message has met its fate.
         calls: the largest number of tool calls that an answer asks for.
         inbox: whether every inbox operation is tried, or only those that no other one can stand for.
+        strays: whether outcomes that nobody owes are tried: each must be refused (L1).
     """
 
     ids: int = 3
     calls: int = 2
     inbox: bool = True
+    strays: bool = False
 
     def inputs_of(self, kernel: Kernel) -> Iterator[i.Input]:
         """Every input that can come next to a kernel on which nothing is under way."""
@@ -77,6 +80,8 @@ class Alphabet:
         else:
             yield from _deliveries(kernel, fresh)
             yield from _inbox(kernel, fresh, every=self.inbox)
+        if self.strays:
+            yield from [given for given in _STRAYS if not is_owed(kernel, given)]
         if node.reread:
             yield i.Replayed()
         elif kernel.owed is not None:
@@ -132,6 +137,29 @@ _REFUSED: tuple[i.Input, ...] = (
     i.SteerMessage("m1"),
 )
 """Each kind of call that an agent which is gone refuses (L9)."""
+
+
+_STRAYS: tuple[i.Input, ...] = (
+    i.Entered(()),
+    i.Refused(),
+    i.Prepared(),
+    i.AttemptRecorded(ATTEMPT),
+    i.Answered(answer(1), answer(1).message.calls),
+    i.AttemptFailed(FAILURE),
+    i.Retried(),
+    i.CallStarted(0, True),
+    i.CallRefused(0),
+    i.CallFinished(0),
+    i.CallSettled(0, result(answer(1).message.calls[0])),
+    i.CallDropped(0),
+    i.ToolsSettled(),
+    i.Stopped(),
+    i.Maintained(),
+    i.Failed(FAILURE),
+    i.Interrupted(),
+    i.Proceeded(),
+)
+"""One of each outcome, and of each piece of progress."""
 
 
 def _deliveries(kernel: Kernel, fresh: UserMessage | None) -> Iterator[i.Input]:

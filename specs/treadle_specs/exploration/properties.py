@@ -31,7 +31,9 @@ PROPERTIES: tuple[Property, ...] = (
         "a turn goes on while results are owed or something presses, and only then", ("T3", "T4", "T5", "T8", "D6")
     ),
     Property("a turn opens when a wake says so, and only then", ("L2", "D4", "D7", "M2")),
-    Property("calls are refused exactly when they must be, and then change nothing", ("L9", "M1", "D8", "I1")),
+    Property(
+        "what must be refused is refused, nothing else is, and it changes nothing", ("L1", "L9", "M1", "D8", "I1", "K5")
+    ),
     Property("what an activity leaves behind is told", ("L3", "N8")),
     Property("no wake is lost: an idle agent never holds one that nothing replays", ("L2", "D4", "D5"), liveness=True),
     Property("from every state idle or disposed is reachable without a further call", ("L7", "L8"), liveness=True),

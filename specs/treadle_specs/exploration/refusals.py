@@ -1,13 +1,15 @@
-"""Which calls must be refused, with what, and that a refused call changes nothing (L9, M1, D8, I1)."""
+"""Which inputs must be refused, with what, and that a refused one changes nothing (L1, L9, M1, D8, I1)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from treadle import effects as fx
 from treadle import inputs as i
-from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, TreadleError
+from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, TreadleError
 from treadle.kernel import Kernel
 from treadle.lifecycle import DISPOSAL, DISPOSED, IDLE
+from treadle.schedule import SETTLED, STARTED
 
 from .node import Node
 from .violation import Violation
@@ -35,7 +37,57 @@ def expected_refusal(node: Node, given: i.Input) -> type[TreadleError] | None:
             ids = [message.id for message in given.inserted]
             return DuplicateMessage if len(ids) != len(set(ids)) else None
         case _:
-            return None
+            known = type(given) in _OWED or isinstance(given, (i.Failed, i.Interrupted, i.Proceeded))
+            return InvalidTrigger if known and not is_owed(before, given) else None
+
+
+_OWED: dict[Any, type] = {
+    **dict.fromkeys((i.Entered, i.Refused), fx.Admit),
+    **dict.fromkeys((i.Prepared, i.AttemptRecorded, i.Answered, i.AttemptFailed), fx.Request),
+    i.Retried: fx.Recover,
+    **dict.fromkeys((i.CallStarted, i.CallRefused, i.CallFinished, i.CallSettled, i.CallDropped), fx.RunTools),
+    i.ToolsSettled: fx.RunTools,
+    i.Stopped: fx.Stop,
+    i.Maintained: fx.Maintain,
+}
+"""Which operation each outcome or piece of progress answers (L7)."""
+
+
+def is_owed(kernel: Kernel, given: i.Input) -> bool:
+    """Whether an outcome, or a piece of progress, can answer what is owed (L1, L7)."""
+    owed = kernel.owed
+    match given:
+        case i.Proceeded():
+            return owed is fx.PROCEED
+        case i.Failed():
+            return isinstance(owed, (fx.Admit, fx.Request, fx.Recover, fx.RunTools, fx.Stop))
+        case i.Interrupted():
+            return owed is not None and owed is not fx.PROCEED and kernel.cause is not None
+        case i.ToolsSettled():
+            return isinstance(owed, fx.RunTools) and kernel.schedule is not None and kernel.schedule.done
+        case i.CallStarted() | i.CallRefused() | i.CallFinished() | i.CallSettled() | i.CallDropped():
+            return isinstance(owed, fx.RunTools) and _call_may(kernel, given)
+        case _:
+            return isinstance(owed, _OWED[type(given)])
+
+
+def _call_may(kernel: Kernel, given: Any) -> bool:
+    """Calls start in order, exclusive ones alone, and settle in order once their bodies are over (K4, K5, K6)."""
+    schedule = kernel.schedule
+    if schedule is None or given.index >= len(schedule.calls):
+        return False
+    status = schedule.status
+    running = [n for n, now in enumerate(status) if now == STARTED]
+    match given:
+        case i.CallStarted():
+            alone = not running or (given.parallel and not schedule.exclusive and len(running) < schedule.pool)
+            return kernel.cause is None and given.index == schedule.next_start and alone
+        case i.CallRefused():
+            return given.index == schedule.next_start
+        case i.CallFinished():
+            return given.index in running
+        case _:
+            return given.index == status.count(SETTLED) and given.index not in running
 
 
 def _truly_idle(kernel: Kernel) -> bool:
