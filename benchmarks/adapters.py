@@ -20,7 +20,7 @@ from treadle.models.messages import (
     user_message,
 )
 from treadle.models.stream import TextDelta
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 from treadle.signal import Signal
 from treadle_adapters.models.openai_chat import OpenAIChat
 

@@ -20,9 +20,9 @@ from treadle import AgentOptions, AssistantMessage, Completed, Event, Finish, Ho
 from treadle.models.messages import user_message
 from treadle.models.stream import BlockEnd, BlockStart, Finished, Segment
 from treadle.session.codec import encode_header
+from treadle.session.config import CallConfig
 from treadle.session.events import (
     AssistantMessageAdded,
-    CallConfig,
     InboxSpliced,
     RequestHeader,
     StepEnd,

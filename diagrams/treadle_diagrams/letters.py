@@ -14,6 +14,7 @@ from attrs import define, field
 
 from treadle.models.messages import AgentSource, HookSource, Source, ToolSource, UserMessage, UserSource
 from treadle.session import events as ev
+from treadle.session import reasons
 
 from .harmless import blocks_text, tag_of
 
@@ -181,8 +182,8 @@ class Mail:
             letter.turn = self._turn if letter.turn is None else letter.turn
             self._claimed = [other for other in self._claimed if other is not letter]
 
-    def _end_turn(self, reason: ev.EndReason, at: Mark) -> None:
-        by_itself = isinstance(reason, (ev.Completed, ev.MaxTokens))
+    def _end_turn(self, reason: reasons.EndReason, at: Mark) -> None:
+        by_itself = isinstance(reason, (reasons.Completed, reasons.MaxTokens))
         for letter in self._claimed:
             self._fall(letter, "left out" if by_itself else tag_of(reason), at)
         if by_itself:

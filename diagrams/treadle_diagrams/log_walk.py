@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from treadle import lifecycle as lc
 from treadle.models.messages import AgentSource, UserSource
 from treadle.session import events as ev
+from treadle.session import reasons
 
 from .walk import Passage, Walk, walk_through
 
@@ -108,7 +109,7 @@ def _takes(data: ev.InboxSpliced) -> bool:
 class _Reader:
     """Follows a log with the lifecycle's states. ``ends`` tells ahead how each turn will end."""
 
-    def __init__(self, ends: dict[int, ev.EndReason], *, inherited: bool) -> None:
+    def __init__(self, ends: dict[int, reasons.EndReason], *, inherited: bool) -> None:
         self.ends = ends
         self.inherited = inherited
         self.passages: list[Passage] = []
@@ -185,16 +186,16 @@ class _Reader:
         latched = wake._replace(state=lc.CANCEL_CONVERGENCE)
         self.passages[-3:] = [cancel._replace(time=wake.time, seq=wake.seq), latched, converge]
 
-    def _turn_end(self, reason: ev.EndReason, time: int, following: ev.Event | None) -> None:
+    def _turn_end(self, reason: reasons.EndReason, time: int, following: ev.Event | None) -> None:
         match reason:
-            case ev.Aborted():
+            case reasons.Aborted():
                 self._cancelled(reason, time)
                 self._pass(lc.DRAIN if self.state is lc.DISPOSAL else lc.CONVERGE, time)
-            case ev.Errored():
+            case reasons.Errored():
                 self._pass(lc.FAIL, time)
-            case ev.Blocked():
+            case reasons.Blocked():
                 self._pass(lc.REFUSE, time)
-            case ev.Completed() | ev.MaxTokens():
+            case reasons.Completed() | reasons.MaxTokens():
                 goes_on = following is not None and isinstance(following.data, ev.TurnStart)
                 self._pass(lc.CLOSE_TO_NEXT if goes_on else lc.CLOSE, time)
                 if goes_on:
@@ -206,10 +207,10 @@ class _Reader:
         else:
             self._jump(lc.IDLE)
 
-    def _cancelled(self, reason: ev.EndReason | None, time: int) -> None:
+    def _cancelled(self, reason: reasons.EndReason | None, time: int) -> None:
         """The turn was aborted, at the latest now."""
-        if isinstance(reason, ev.Aborted) and self.state in _BUSY:
-            trigger = lc.DISPOSE if isinstance(reason.reason, ev.ByDisposal) else lc.CANCEL
+        if isinstance(reason, reasons.Aborted) and self.state in _BUSY:
+            trigger = lc.DISPOSE if isinstance(reason.reason, reasons.ByDisposal) else lc.CANCEL
             cleared = self.cleared
             if cleared is not None and cleared.last == self.seq - 1:
                 self._pass(trigger, cleared.time, cleared.first)
@@ -244,12 +245,12 @@ class _Reader:
         """Whether what follows the step is the turn's end, and came to the step itself, not to what comes after it."""
         complete = self.answered and not self.cut
         match after:
-            case ev.TurnEnd(reason=ev.Aborted()):
+            case ev.TurnEnd(reason=reasons.Aborted()):
                 return not complete or pause == 0
-            case ev.TurnEnd(reason=ev.Errored() as reason):
+            case ev.TurnEnd(reason=reasons.Errored() as reason):
                 limited = reason.failure.code == "STEP_LIMIT" and (owes or self.waiting > 0)
                 return not complete or limited
-            case ev.TurnEnd(reason=ev.Interrupted()):
+            case ev.TurnEnd(reason=reasons.Interrupted()):
                 return True
             case _:
                 return False

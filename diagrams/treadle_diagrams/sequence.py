@@ -12,6 +12,7 @@ from attrs import frozen
 
 from treadle.errors import MisuseError
 from treadle.session import events as ev
+from treadle.session import reasons
 
 from .entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
 from .harmless import blocks_text, call_text, counted, one_line, tag_of
@@ -201,7 +202,7 @@ def _events(entry: ev.Event) -> Iterator[_Placed]:
         case ev.StepStart(amended=amended) if amended:
             said = one_line("adds or changes: " + ", ".join([f"“{blocks_text(one.content)}”" for one in amended]), ROOM)
             yield _Placed(entry.seq, _REPLIES, Arrow(entry.time, "hooks", "driver", said))
-        case ev.TurnEnd(reason=ev.Blocked(detail=detail)):
+        case ev.TurnEnd(reason=reasons.Blocked(detail=detail)):
             said = one_line(f"block: {detail}" if detail else "reject the step", ROOM)
             yield _Placed(entry.seq, _REPLIES, Arrow(entry.time, "hooks", "driver", said, "cut"))
         case _:
@@ -242,20 +243,20 @@ def _stops(events: Sequence[ev.Event], spans: Iterable[Span]) -> Iterator[_Place
         if span.kind != "cancel":
             continue
         reason = ends.get(span.turn) if span.turn is not None else None
-        cause = reason.reason if isinstance(reason, ev.Aborted) else None
+        cause = reason.reason if isinstance(reason, reasons.Aborted) else None
         yield _Placed(span.begin.seq, _STOPS, _cancel(span.begin.time, cause))
         yield _Placed(span.begin.seq, _SHADES, Shade(span.begin.time, True))
         if span.end is not None:
             yield _Placed(span.end.seq, _CLEARS, Shade(span.end.time, False))
 
 
-def _cancel(time: int, cause: ev.Cause | None) -> Arrow:
+def _cancel(time: int, cause: reasons.Cause | None) -> Arrow:
     match cause:
-        case ev.ByHook(reason=reason):
+        case reasons.ByHook(reason=reason):
             return Arrow(time, "hooks", "driver", one_line(f"cancel: {reason}", ROOM), "cancel")
-        case ev.ByDisposal():
+        case reasons.ByDisposal():
             return Arrow(time, "sender", "driver", "dispose", "cancel")
-        case None | ev.ByUser():
+        case None | reasons.ByUser():
             return Arrow(time, "sender", "driver", "cancel", "cancel")
         case _:
             return Arrow(time, "sender", "driver", one_line(f"cancel, by {tag_of(cause)}", ROOM), "cancel")

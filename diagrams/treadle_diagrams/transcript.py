@@ -10,6 +10,7 @@ from attrs import define, field
 from treadle.models.messages import AssistantMessage, Block, Reasoning, Text, ToolCall
 from treadle.models.stream import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
 from treadle.session import events as ev
+from treadle.session import reasons
 
 from .entries import (
     Answered,
@@ -232,26 +233,26 @@ def _note(entry: ev.Event) -> str:
             return ""
 
 
-def end_text(reason: ev.EndReason) -> str:
+def end_text(reason: reasons.EndReason) -> str:
     """Why a turn ended, in a few words."""
     match reason:
-        case ev.Aborted(reason=ev.ByUser()):
+        case reasons.Aborted(reason=reasons.ByUser()):
             return "stopped by the user"
-        case ev.Aborted(reason=ev.ByParent()):
+        case reasons.Aborted(reason=reasons.ByParent()):
             return "stopped by its parent"
-        case ev.Aborted(reason=ev.ByHook(reason=why)):
+        case reasons.Aborted(reason=reasons.ByHook(reason=why)):
             return f"stopped by a hook: {why}"
-        case ev.Aborted(reason=ev.ByDisposal()):
+        case reasons.Aborted(reason=reasons.ByDisposal()):
             return "stopped, as the agent was disposed of"
-        case ev.Aborted(reason=cause):
+        case reasons.Aborted(reason=cause):
             return f"stopped: {tag_of(cause)}"
-        case ev.Blocked(detail=detail):
+        case reasons.Blocked(detail=detail):
             return f"blocked: {detail}" if detail else "blocked by a hook"
-        case ev.Errored(failure=failure):
+        case reasons.Errored(failure=failure):
             return f"failed: {failure.code}: {failure.message}"
-        case ev.MaxTokens():
+        case reasons.MaxTokens():
             return "cut off at the output limit"
-        case ev.Interrupted():
+        case reasons.Interrupted():
             return "broken off: the process ended inside it"
         case _:
             return tag_of(reason)

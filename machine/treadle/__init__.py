@@ -92,29 +92,25 @@ from .receipts import Receipt
 from .registry import Agents
 from .retry import Retries, install_retries
 from .scope import Scope
-from .session.events import (
+from .session.config import CallConfig, ToolSchema
+from .session.events import Event, decode_event, encode_event, event
+from .session.log import Session, SessionHeader
+from .session.memory import MemoryStore
+from .session.projections import Projection
+from .session.reasons import (
     Aborted,
     Blocked,
     ByDisposal,
     ByHook,
     ByParent,
     ByUser,
-    CallConfig,
     Cause,
     Completed,
     EndReason,
     Errored,
-    Event,
     Interrupted,
     MaxTokens,
-    ToolSchema,
-    decode_event,
-    encode_event,
-    event,
 )
-from .session.log import Session, SessionHeader
-from .session.memory import MemoryStore
-from .session.projections import Projection
 from .session.repair import Recovery
 from .session.store import (
     Listed,

@@ -8,20 +8,12 @@ import msgspec
 import trio
 
 from . import inputs as i
+from .decisions import Allow, BlockPrompt, Enter, Reject
 from .effects import Admit
 from .errors import HookError
 from .hooks import waterfall
 from .models.messages import UserMessage, check_user_message
-from .points import (
-    PRE_STEP,
-    PROMPT_SUBMIT,
-    Allow,
-    BlockPrompt,
-    Enter,
-    PromptSubmission,
-    Reject,
-    StepProposal,
-)
+from .points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
 from .prompt import assemble
 from .signal import Signal
 

@@ -19,7 +19,8 @@ from .models.messages import USER, Block, Source, Text, UserMessage, check_user_
 from .pictures import picture
 from .prompt_parts import PromptRegistry
 from .receipts import Receipt
-from .session.events import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason, Target
+from .session.events import Target
+from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
 

@@ -12,7 +12,8 @@ from .crossing import Reply
 from .effects import Admitted, Rejected, Status
 from .errors import MisuseError
 from .models.messages import Block, UserMessage
-from .session.events import Cause, EndReason, Target
+from .session.events import Target
+from .session.reasons import Cause, EndReason
 
 if TYPE_CHECKING:
     from .asyncio import Bridge

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from .errors import BridgeClosed, ScopeClosed, StreamOverrun
+from .frames import StreamFrame
 from .points import (
     ASSISTANT_STREAM,
     INBOX_CLAIMED,
@@ -17,7 +18,6 @@ from .points import (
     InboxClaimed,
     InboxDiscarded,
     SessionEventAdded,
-    StreamFrame,
 )
 from .scope import Disposer
 from .session.events import Event, TurnEnd

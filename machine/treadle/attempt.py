@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from . import inputs as i
+from .frames import FrameChunk, FrameEnd, FrameStart
 from .hooks import waterfall
 from .ids import new_id
 from .interruption import without_cancelled
@@ -19,7 +20,7 @@ from .models.failures import Code, Failure, ModelFailure, failure_of
 from .models.messages import AssistantMessage, Block, ToolCall
 from .models.runtime import PreparedCall
 from .models.stream import Chunk, Finish, Finished
-from .points import ASSISTANT_STREAM, LLM_STREAM, FrameChunk, FrameEnd, FrameStart, StreamProposal
+from .points import ASSISTANT_STREAM, LLM_STREAM, StreamProposal
 from .session.events import AssistantAttempt, AssistantMessageAdded
 
 if TYPE_CHECKING:

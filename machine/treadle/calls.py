@@ -10,7 +10,8 @@ from .errors import AgentBusy, AgentDisposed, DuplicateMessage, MisuseError
 from .inbox import NEXT_STEP, NEXT_TURN, Entry, normalize
 from .lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE, Trigger
 from .models.messages import UserMessage
-from .session.events import ByDisposal, Cause, InboxSpliced, Target
+from .session.events import InboxSpliced, Target
+from .session.reasons import ByDisposal, Cause
 from .verbs import park
 
 if TYPE_CHECKING:

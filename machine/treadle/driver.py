@@ -35,10 +35,10 @@ from .waiting import cancel_with_parent, forbid_self_wait
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .frames import StreamFrame
     from .host import Host
     from .maintenance import MaintenanceTask
     from .models.assembly import Recorder
-    from .points import StreamFrame
     from .scope import Listener
     from .session.log import Session
 

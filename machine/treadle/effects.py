@@ -16,7 +16,7 @@ import msgspec
 
 from .models.failures import Failure
 from .models.messages import ToolCall, UserMessage
-from .session.events import Cause
+from .session.reasons import Cause
 
 Status = Literal["idle", "running"]
 

@@ -19,9 +19,11 @@ from .kernel import Kernel
 from .life import Life
 from .options import DEFAULT_OPTIONS, AgentOptions
 from .points import StartSource
+from .reports import report_failure
 from .request import restore_requests
 from .scope import Scope
-from .session.events import CallConfig, Event, InboxSpliced, TurnStart
+from .session.config import CallConfig
+from .session.events import Event, InboxSpliced, TurnStart
 from .session.log import Session, SessionHeader, new_header
 from .session.store import SessionWriter
 
@@ -81,14 +83,14 @@ class LoopFactory:
     def close(self) -> Awaitable[None]:
         """See ``AgentFactory.close``."""
         self._closed = True
-        return self._ended([life.dispose(keep_inbox=True) for life in reversed(list(self._lives))])
+        return self._ended([(life.agent, life.dispose(keep_inbox=True)) for life in reversed(list(self._lives))])
 
-    async def _ended(self, disposals: list[Disposal]) -> None:
-        for disposal in disposals:
+    async def _ended(self, disposals: list[tuple[Agent, Disposal]]) -> None:
+        for agent, disposal in disposals:
             try:
                 await disposal
             except BaseExceptionGroup as errors:
-                self._host.report(errors)
+                report_failure(agent, errors, "a clean-up")
 
     # --- one transaction (O1) -----------------------------------------------------------------------------------------
 

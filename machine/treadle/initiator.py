@@ -8,7 +8,7 @@ the name of whoever happened to need it first.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -84,7 +84,7 @@ class Initiators:
     def with_initiator(self, agent: Agent, operation: Callable[[], Any]) -> Any:
         """Run an operation as started by exactly this agent; returns its exact value (O16).
 
-        What an async operation gives is awaited inside the boundary, and the host's teardown waits for it.
+        A coroutine that it gives runs inside the boundary when it is awaited, and the host's teardown waits for its end.
 
         Raises:
             MisuseError: the host is closing.
@@ -116,9 +116,9 @@ class Initiators:
             result = operation()
         finally:
             CURRENT.reset(before)
-        return self._boundary(initiator, result) if inspect.isawaitable(result) else result
+        return self._boundary(initiator, result) if inspect.iscoroutine(result) else result
 
-    def _boundary(self, initiator: Initiator | None, result: Awaitable[T]) -> Awaitable[T]:
+    def _boundary(self, initiator: Initiator | None, result: Coroutine[Any, Any, T]) -> Awaitable[T]:
         boundary = object()
 
         async def run() -> T:

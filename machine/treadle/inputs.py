@@ -11,13 +11,13 @@ from .models.messages import Block, ToolCall, UserMessage
 from .session.events import (
     AssistantAttempt,
     AssistantMessageAdded,
-    Cause,
     RequestContext,
     RequestHeader,
     SystemMessageAdded,
     Target,
     ToolResultAdded,
 )
+from .session.reasons import Cause
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 

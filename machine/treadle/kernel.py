@@ -21,7 +21,8 @@ from .lifecycle import CANCEL, INITIAL, LIFECYCLE, MAINTAIN, WAKE, Lifecycle, St
 from .models.failures import Failure
 from .models.messages import UserMessage
 from .schedule import PENDING, REFUSED, Schedule
-from .session.events import Cause, EndReason, Target, TurnEnd
+from .session.events import Target, TurnEnd
+from .session.reasons import Cause, EndReason
 from .verbs import record_claim, record_lost_call, record_message
 
 DEFAULT_POOL = 10

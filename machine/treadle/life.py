@@ -14,7 +14,7 @@ from .effects import Rejected
 from .handle import Disposal
 from .points import AGENT_CREATED, AGENT_DISPOSED
 from .scope import Disposer, Scope
-from .session.events import ByDisposal
+from .session.reasons import ByDisposal
 from .signal import Signal
 from .waiting import forbid_creator_wait
 

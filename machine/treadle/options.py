@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from .errors import MisuseError
-from .session.events import CallConfig
+from .session.config import CallConfig
 
 
 def _positive(_: Any, attribute: Any, value: Any) -> None:

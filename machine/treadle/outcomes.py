@@ -48,9 +48,7 @@ from .verbs import limit_failure, record_lost_call
 if TYPE_CHECKING:
     from .kernel import Kernel
 
-Decision = (
-    i.Entered | i.Refused | i.AttemptFailed | i.Retried | i.ToolsSettled | i.Stopped | i.Maintained | i.Failed
-)
+Decision = i.Entered | i.Refused | i.AttemptFailed | i.Retried | i.ToolsSettled | i.Stopped | i.Maintained | i.Failed
 """Outcomes that decide where the agent goes, unless it is being cancelled."""
 
 # --- outcomes -----------------------------------------------------------------------------------------------------

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import msgspec
-from attrs import field, frozen
+from attrs import frozen
 
+from .decisions import (
+    AcceptResult,
+    Allow,
+    AllowCall,
+    AskCall,
+    BlockPrompt,
+    BlockResult,
+    DenyCall,
+    Enter,
+    Reject,
+    ReplaceResult,
+    Retry,
+)
 from .effects import Status
+from .frames import StreamFrame
 from .hooks import Emit, HookPoint, Serial, Waterfall
 from .models.adapter import ModelRequest, RetryPolicy
 from .models.failures import Failure
 from .models.messages import Block, ToolCall, UserMessage
 from .models.stream import Chunk
-from .session.events import CallConfig, Cause, Event, ToolSchema
+from .session.config import CallConfig, ToolSchema
+from .session.events import Event
+from .session.reasons import Cause
 from .signal import Signal
 
 if TYPE_CHECKING:
@@ -23,128 +38,6 @@ if TYPE_CHECKING:
 
 StartSource = Literal["startup", "resume", "clear", "compact"]
 """Why a session's life began (O1)."""
-
-# --- decisions --------------------------------------------------------------------------------------------------------
-
-
-@frozen
-class Reject:
-    """Pre-step: the step is not entered; the turn ends ``blocked`` (T2)."""
-
-
-@frozen
-class Enter:
-    """Pre-step: the step is entered with exactly these messages (T2).
-
-    ``starts_request_series`` marks the start of a new series of requests (Q12).
-    """
-
-    messages: tuple[UserMessage, ...] = field(converter=tuple)
-    starts_request_series: bool = False
-
-
-@frozen
-class Allow:
-    """Prompt-submit: the prompt goes on, with other content or with contexts that follow it (H7, H10)."""
-
-    content: tuple[Block, ...] | None = None
-    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
-
-
-@frozen
-class BlockPrompt:
-    """Prompt-submit: the prompt ends here; the turn ends ``blocked`` (H7)."""
-
-    reason: str
-
-
-@frozen
-class Retry:
-    """Request-error: make another attempt in the same step (H6)."""
-
-
-@frozen
-class AllowCall:
-    """Pre-execute: the call may go on, with other arguments if given (K2)."""
-
-    arguments: dict[str, Any] | None = None
-
-
-@frozen
-class DenyCall:
-    """Pre-execute or a guard: the call does not run; ``reason`` is what the model reads (K2)."""
-
-    reason: str
-    code: str = "DENIED"
-
-
-@frozen
-class AskCall:
-    """Pre-execute: somebody must approve the call first (K2)."""
-
-    question: str
-
-
-@frozen
-class AcceptResult:
-    """Post-execute: the result stands; contexts are handed over beside it (K2, K11)."""
-
-    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
-
-
-@frozen
-class ReplaceResult:
-    """Post-execute: other content or another value takes the place of the tool's (K2)."""
-
-    content: tuple[Block, ...] | None = None
-    value: Any = None
-    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
-
-
-@frozen
-class BlockResult:
-    """Post-execute: the result is withheld; the model reads ``reason`` as an error (K2)."""
-
-    reason: str
-    additional_contexts: tuple[UserMessage, ...] = field(default=(), converter=tuple)
-
-
-# --- stream frames ----------------------------------------------------------------------------------------------------
-
-
-class FrameStart(msgspec.Struct, frozen=True, gc=False):
-    """An attempt begins (Q9). ``revision`` grows by one per attempt of one attached agent."""
-
-    attempt_id: str
-    revision: int
-    turn: int
-    step: int
-
-
-class FrameChunk(msgspec.Struct, frozen=True, gc=False):
-    """One chunk arrived; ``index`` is dense from 0, ``time`` in ms is the one the log keeps (Q9)."""
-
-    attempt_id: str
-    revision: int
-    index: int
-    time: int
-    chunk: Chunk
-
-
-class FrameEnd(msgspec.Struct, frozen=True, gc=False):
-    """The attempt is over (Q9).
-
-    ``committed`` is the event that holds its stream, with its seq; ``None`` when the attempt was abandoned.
-    ``index`` is the number of chunk frames.
-    """
-
-    attempt_id: str
-    revision: int
-    index: int
-    committed: tuple[str, int] | None
-
-
-StreamFrame = FrameStart | FrameChunk | FrameEnd
 
 # --- payloads ---------------------------------------------------------------------------------------------------------
 

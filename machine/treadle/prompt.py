@@ -13,7 +13,7 @@ from .lossless import text_is_lossless
 from .models.messages import UserMessage
 from .points import SYSTEM_PROMPT_ASSEMBLE, Prompt, PromptAssembly
 from .prompt_parts import PromptParts, Section, chosen_sections, fill, join_sections, prompt_parts, references
-from .session.events import ToolSchema
+from .session.config import ToolSchema
 from .tools.registry import tool_order, toolset
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from .errors import MisuseError, PromptError
 from .lossless import text_is_lossless
 from .points import PromptAssembly
 from .scope import Disposer, Scope
-from .session.events import ToolSchema
+from .session.config import ToolSchema
 
 T = TypeVar("T")
 TextProvider = Callable[[PromptAssembly], str | Awaitable[str | None] | None]

@@ -18,14 +18,8 @@ from .models.failures import Failure
 from .models.messages import SystemMessage, Text
 from .models.runtime import PreparedCall
 from .points import REQUEST, REQUEST_ERROR, RequestFailure, RequestProposal
-from .session.events import (
-    CallConfig,
-    Event,
-    RequestContext,
-    RequestHeader,
-    SystemMessageAdded,
-    ToolSchema,
-)
+from .session.config import CallConfig, ToolSchema
+from .session.events import Event, RequestContext, RequestHeader, SystemMessageAdded
 
 if TYPE_CHECKING:
     from .driver import Driver

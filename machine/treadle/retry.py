@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import field, frozen
 
+from .decisions import Retry
 from .models.adapter import RetryPolicy
 from .models.failures import Failure
-from .points import REQUEST_ERROR, RequestFailure, Retry
+from .points import REQUEST_ERROR, RequestFailure
 from .session.events import RetryScheduled, RetryStarted
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from .session.events import Cause
+from .session.reasons import Cause
 
 
 class Signal:

@@ -12,7 +12,7 @@ from .creation import Setup
 from .errors import DelegationLimit, MisuseError, ToolError
 from .models.messages import AgentSource, AssistantMessage, UserMessage
 from .options import AgentOptions
-from .session.events import Blocked, Completed, EndReason, Errored, MaxTokens
+from .session.reasons import Blocked, Completed, EndReason, Errored, MaxTokens
 from .tools.definition import Tool, ToolRun
 
 PROMPT: dict[str, Any] = {

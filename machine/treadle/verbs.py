@@ -31,11 +31,6 @@ from .inbox import NEXT_STEP, NEXT_TURN
 from .models.failures import Failure
 from .models.messages import Text, UserMessage
 from .session.events import (
-    COMPLETED,
-    MAX_TOKENS,
-    Aborted,
-    Blocked,
-    Errored,
     InboxSpliced,
     StepEnd,
     StepStart,
@@ -44,6 +39,7 @@ from .session.events import (
     TurnStart,
     UserMessageAdded,
 )
+from .session.reasons import COMPLETED, MAX_TOKENS, Aborted, Blocked, Errored
 
 if TYPE_CHECKING:
     from .kernel import Kernel

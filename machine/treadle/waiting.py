@@ -10,7 +10,7 @@ from . import inputs as i
 from .agent import driver_if_any
 from .errors import MisuseError
 from .initiator import CURRENT
-from .session.events import ByParent
+from .session.reasons import ByParent
 
 if TYPE_CHECKING:
     from .driver import Driver

@@ -31,7 +31,7 @@ from treadle.models.stream import (
     Usage,
     UsageReport,
 )
-from treadle.session.events import ToolSchema
+from treadle.session.config import ToolSchema
 
 from .model_kit import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
 

@@ -23,7 +23,7 @@ from treadle.models.assembly import Recorder
 from treadle.models.failures import Failure, ModelFailure
 from treadle.models.messages import AssistantMessage, Message, user_message
 from treadle.models.stream import Chunk, Finished
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 from treadle.signal import Signal
 
 ModelMaker = Callable[[], ModelAdapter]

@@ -38,8 +38,9 @@ from treadle import (
     Usage,
     message,
 )
+from treadle.decisions import Allow, BlockPrompt, Enter
 from treadle.models.stream import BlockStart, Chunk
-from treadle.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, Allow, BlockPrompt, Enter, StepProposal
+from treadle.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, StepProposal
 from treadle.session.store import SessionStore
 
 from .script_tools import TOOLS

@@ -24,7 +24,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from treadle.models.messages import AssistantMessage, Text, user_message
 from treadle.session.events import (
     AssistantMessageAdded,
-    Completed,
     Event,
     StepEnd,
     StepStart,
@@ -33,6 +32,7 @@ from treadle.session.events import (
     UserMessageAdded,
 )
 from treadle.session.log import Session, new_header
+from treadle.session.reasons import Completed
 from treadle.session.store import SessionStore, SessionWriter
 
 StoreMaker = Callable[[Path], SessionStore]

@@ -57,7 +57,7 @@ def says(text: str, *, to: str, **more: Any) -> dict[str, Any]:
 
 def calls(*given: tuple[str, str, dict[str, Any]], to: str, **response: Any) -> dict[str, Any]:
     """A fixture: tool calls, as long as the turn has no result."""
-    wanted = [{"id": id, "name": name, "arguments": json.dumps(arguments)} for id, name, arguments in given]
+    wanted = [{"id": call_id, "name": name, "arguments": json.dumps(arguments)} for call_id, name, arguments in given]
     return {"match": {"userMessage": to, "hasToolResult": False}, "response": {"toolCalls": wanted, **response}}
 
 

@@ -20,7 +20,7 @@ from treadle.models.messages import (
     UserMessage,
     user_message,
 )
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"

@@ -23,7 +23,8 @@ from treadle.models.messages import (
     user_message,
 )
 from treadle.models.stream import BlockEnd, Usage
-from treadle.session.events import AssistantMessageAdded, CallConfig, Event, ToolSchema, decode_event, encode_event
+from treadle.session.config import CallConfig, ToolSchema
+from treadle.session.events import AssistantMessageAdded, Event, decode_event, encode_event
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.deepseek import DeepSeek
 from treadle_adapters.models.http_model import HTTPModel

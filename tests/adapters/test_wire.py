@@ -72,7 +72,9 @@ def check_end(body: Body, got: Outcome) -> None:
 
 @pytest.mark.rule("Q5", "Q7")
 @pytest.mark.parametrize("body", BODIES, ids=NAMES)
-async def test_a_recorded_body_over_a_socket_gives_what_it_means(body: Body, nursery: trio.Nursery) -> None:
+async def test_a_recorded_body_over_a_socket_gives_what_it_means(
+    body: Body, nursery: trio.Nursery, mock_clock: MockClock
+) -> None:
     server = Loopback(body.pieces(), body.status, body.headers, body.after)
     async with model(body, await server.start(nursery)) as adapter:
         check(body, await outcome(adapter))

@@ -22,7 +22,7 @@ from treadle.models.assembly import Recorder
 from treadle.models.failures import Failure, ModelFailure
 from treadle.models.messages import AssistantMessage, Block, Message, Reasoning, Text, user_message
 from treadle.models.stream import Chunk, Usage
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 from treadle.signal import Signal
 
 HERE = Path(__file__).parent / "wire"

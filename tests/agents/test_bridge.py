@@ -34,7 +34,9 @@ from treadle import (
 )
 from treadle import asyncio_streams as streams
 from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, undisturbed
-from treadle.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP, Enter, FrameChunk, FrameEnd, FrameStart
+from treadle.decisions import Enter
+from treadle.frames import FrameChunk, FrameEnd, FrameStart
+from treadle.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP
 from treadle.session.events import TurnEnd
 
 Body = Callable[[Bridge], Coroutine[Any, Any, None]]

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.agents.hosts import OPTIONS, hosted
 from treadle import AgentOptions, ConfigError, DefaultModel, MisuseError, ModelSelection, ScriptedModel, TomlProfile
-from treadle.session.events import CallConfig
+from treadle.session.config import CallConfig
 
 FIRST = ModelSelection("scripted", "small")
 SECOND = ModelSelection("scripted", "large", "high")

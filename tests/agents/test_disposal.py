@@ -19,7 +19,8 @@ from treadle import (
     ScriptedModel,
     tool,
 )
-from treadle.points import AGENT_DISPOSED, REQUEST_ERROR, SESSION_EVENT, Retry
+from treadle.decisions import Retry
+from treadle.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT
 from treadle.session.events import InboxSpliced, TurnEnd
 
 
@@ -283,3 +284,17 @@ async def test_idle_agents_own_no_task() -> None:
         for _ in range(50):
             await create(host)
         assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+@pytest.mark.rule("N8", "O4")
+async def test_a_clean_up_that_fails_when_the_host_is_left_is_an_event() -> None:
+    told: list[Any] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    async with hosted() as host:
+        host.on(AGENT_ERROR, lambda made: told.append((made.agent.id, made.error.exceptions[0])))
+        handle = await create(host, "a")
+        handle.agent.scope.defer(fail)
+    assert [(name, str(error)) for name, error in told] == [("a", "no")]

@@ -187,3 +187,12 @@ async def test_notices_of_a_delivery_run_in_the_senders_context() -> None:
         agent.followup("go")
         await agent.when_idle()
         assert seen[0] is None
+
+
+@pytest.mark.rule("O16")
+async def test_an_awaitable_that_is_under_way_already_is_given_back_as_it_is() -> None:
+    async with hosted() as host:
+        handle = await create(host)
+        ending = host.agents.with_initiator(handle.agent, handle.dispose)
+        assert ending is handle.dispose()
+        await ending

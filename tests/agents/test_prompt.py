@@ -21,7 +21,8 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.points import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Reject
+from treadle.decisions import Enter, Reject
+from treadle.points import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Prompt
 from treadle.session.events import APPEND, Replace, UserMessageAdded
 
 

@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agents.hosts import create, hosted
 from treadle import MisuseError, Scope, ScopeClosed, Tool, tool
-from treadle.points import AGENT_STATUS, TOOLS_RESULT, DenyCall
+from treadle.decisions import DenyCall
+from treadle.points import AGENT_STATUS, TOOLS_RESULT
 from treadle.tools.registry import guards
 
 

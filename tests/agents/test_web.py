@@ -18,7 +18,7 @@ from tests.agents.test_bridge import ends, hold
 from tests.invariants import check_invariants
 from treadle import Host, ScriptedModel, TextDelta
 from treadle.asyncio import Bridge, BridgedAgent
-from treadle.points import FrameChunk
+from treadle.frames import FrameChunk
 
 
 def application(bridge: Bridge) -> Starlette:

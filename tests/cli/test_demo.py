@@ -13,17 +13,9 @@ from tests.cli.terminal import call
 from treadle.lifecycle import TABLE, State, Trigger
 from treadle.models.messages import AssistantMessage, ToolResultMessage, UserMessage
 from treadle.session.codec import read_header
-from treadle.session.events import (
-    Aborted,
-    AssistantMessageAdded,
-    Completed,
-    Event,
-    StepStart,
-    ToolResultAdded,
-    TurnEnd,
-    UserMessageAdded,
-)
+from treadle.session.events import AssistantMessageAdded, Event, StepStart, ToolResultAdded, TurnEnd, UserMessageAdded
 from treadle.session.log import Session
+from treadle.session.reasons import Aborted, Completed
 from treadle_adapters.cli import main
 from treadle_adapters.cli.demo import MEANINGS, Performance
 from treadle_adapters.cli.stage import Cue, Pace, WatchedLifecycle, lines

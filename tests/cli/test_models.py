@@ -17,7 +17,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     user_message,
 )
-from treadle.session.events import CallConfig
+from treadle.session.config import CallConfig
 from treadle.signal import Signal
 from treadle_adapters.cli.echo import INTRODUCTION, MOST, answer_to
 from treadle_adapters.cli.example_tools import EXAMPLE_TOOLS

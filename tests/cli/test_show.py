@@ -14,6 +14,7 @@ from rich.console import Console
 from tests.cli.terminal import CONTROL_C, ROOT, Terminal, environment
 from tests.diagrams.logs import HEADER, Log, long_log, medley, scripted
 from treadle.models.stream import Usage
+from treadle.session import config, reasons
 from treadle.session import events as ev
 from treadle.session.codec import encode_header
 from treadle.session.events import decode_event, encode_event
@@ -128,8 +129,8 @@ def test_written_to_a_pipe_lines_are_left_whole(tmp_path: Path, capsys: Capture)
 def test_nothing_that_was_said_acts_on_the_terminal(tmp_path: Path, capsys: Capture) -> None:
     evil = "\x1b[2J\x1b]0;title\x07 \r over \u202e left [bold]not markup[/bold] :smile:"
     log = Log().open(evil).answer(evil, (evil, evil), reasoning=evil).tool(evil, evil, evil, is_error=True, code=evil)
-    log.add(ev.PresetSelected(evil), ev.RequestHeader(ev.CallConfig(evil, evil), (), "initial"))
-    path = stored(tmp_path, log.close(ev.Blocked(evil)).events)
+    log.add(ev.PresetSelected(evil), ev.RequestHeader(config.CallConfig(evil, evil), (), "initial"))
+    path = stored(tmp_path, log.close(reasons.Blocked(evil)).events)
     for words in ([], ["--events"], ["--full"]):
         told = shown(capsys, path, *words)
         assert not [mark for mark in "\x1b\x07\r\u202e" if mark in told]

@@ -26,6 +26,8 @@ from treadle import (
     UsageReport,
     tool,
 )
+from treadle.decisions import Retry
+from treadle.frames import FrameChunk, FrameEnd, FrameStart
 from treadle.models import assembly
 from treadle.models.assembly import Recorder, is_blank
 from treadle.models.failures import clean_failure, describe, failure_of
@@ -39,16 +41,7 @@ from treadle.models.stream import (
     ReasoningDelta,
     TextDelta,
 )
-from treadle.points import (
-    ASSISTANT_STREAM,
-    LLM_STREAM,
-    REQUEST,
-    REQUEST_ERROR,
-    FrameChunk,
-    FrameEnd,
-    FrameStart,
-    Retry,
-)
+from treadle.points import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR
 from treadle.session.events import AssistantAttempt, AssistantMessageAdded, TurnEnd
 
 STOP = Finished(Finish("stop"))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from tests.stage import Gate, note, settled, stage, talk
 
+from tests.stage import Gate, note, settled, stage, talk
 from treadle import (
     Aborted,
     Answer,
@@ -27,6 +27,8 @@ from treadle import (
     ToolRun,
     tool,
 )
+from treadle.decisions import Reject, Retry
+from treadle.frames import FrameChunk
 from treadle.models.stream import TextDelta
 from treadle.points import (
     AGENT_STATUS,
@@ -38,9 +40,6 @@ from treadle.points import (
     SESSION_EVENT,
     TOOLS_RESULT,
     TURN_STOPPING,
-    FrameChunk,
-    Reject,
-    Retry,
 )
 from treadle.session.events import TurnEnd
 

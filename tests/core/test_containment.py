@@ -11,6 +11,7 @@ import trio
 
 from tests.stage import Gate, Stage, leaves, line, note, settled, stage, talk
 from treadle import AgentDisposed, Answer, Call, Host, Scope, State, tool
+from treadle.frames import FrameChunk
 from treadle.hooks import Emit, emit
 from treadle.points import (
     AGENT_DISPOSED,
@@ -23,7 +24,6 @@ from treadle.points import (
     PRESET_SELECTED,
     SESSION_EVENT,
     SESSION_START,
-    FrameChunk,
 )
 
 OF_THE_HOST = {AGENT_DISPOSED, SESSION_START, CONFIG_START_FAILED, PRESET_SELECTED}

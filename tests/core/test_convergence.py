@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
 from trio.testing import MockClock
 
+from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
 from treadle import (
     Answer,
     Call,

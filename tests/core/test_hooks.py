@@ -22,6 +22,7 @@ from treadle import (
     ScopeClosed,
     tool,
 )
+from treadle.decisions import Enter, Reject
 from treadle.hooks import Emit, Serial, Waterfall, serial, waterfall
 from treadle.points import (
     AGENT_CREATED,
@@ -41,8 +42,6 @@ from treadle.points import (
     SESSION_START,
     TOOLS_RESULT,
     TURN_STOPPING,
-    Enter,
-    Reject,
 )
 
 # --- H1, H2, H3 -------------------------------------------------------------------------------------------------------

@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from tests.stage import Gate, note, stage, talk
 
+from tests.stage import Gate, note, stage, talk
 from treadle import (
     Failure,
     ModelFailure,
     Usage,
     UsageReport,
 )
+from treadle.frames import FrameChunk, FrameStart
 from treadle.models.stream import ArgumentsDelta, BlockEnd, BlockStart, Finish, Finished, ReasoningDelta, TextDelta
-from treadle.points import (
-    ASSISTANT_STREAM,
-    REQUEST_ERROR,
-    SESSION_EVENT,
-    FrameChunk,
-    FrameStart,
-)
+from treadle.points import ASSISTANT_STREAM, REQUEST_ERROR, SESSION_EVENT
 from treadle.session.events import AssistantAttempt, AssistantMessageAdded
 
 # --- C5 ---------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from treadle.effects import PROCEED, Admit, Begin, Record, Request, Stop
 from treadle.kernel import Kernel
 from treadle.models.failures import Failure
 from treadle.models.messages import AssistantMessage
-from treadle.session.events import AssistantAttempt, AssistantMessageAdded, ByUser, ToolResultAdded, TurnEnd
+from treadle.session.events import AssistantAttempt, AssistantMessageAdded, ToolResultAdded, TurnEnd
+from treadle.session.reasons import ByUser
 
 ANSWER = AssistantMessageAdded(AssistantMessage(()), "a")
 CALLS = (ToolCall("c1", "t"), ToolCall("c2", "t"))

@@ -24,7 +24,8 @@ from treadle import (
     register_agent_option,
     tool,
 )
-from treadle.points import PRE_STEP, SESSION_EVENT, TURN_STOPPING, Reject
+from treadle.decisions import Reject
+from treadle.points import PRE_STEP, SESSION_EVENT, TURN_STOPPING
 from treadle.session.events import StepStart, TurnEnd, TurnStart
 
 

@@ -9,7 +9,8 @@ import trio
 
 from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
 from treadle import AgentBusy, ByHook, ByUser, MaintenanceCancelled, Signal, State
-from treadle.points import AGENT_STATUS, PRE_STEP, SESSION_EVENT, Reject
+from treadle.decisions import Reject
+from treadle.points import AGENT_STATUS, PRE_STEP, SESSION_EVENT
 
 
 @pytest.mark.rule("M1", "M5")

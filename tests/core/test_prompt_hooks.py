@@ -14,12 +14,8 @@ from treadle import (
     Text,
     UserMessage,
 )
-from treadle.points import (
-    PRE_STEP,
-    PROMPT_SUBMIT,
-    Allow,
-    BlockPrompt,
-)
+from treadle.decisions import Allow, BlockPrompt
+from treadle.points import PRE_STEP, PROMPT_SUBMIT
 
 # --- H7, H9, H10 ------------------------------------------------------------------------------------------------------
 

@@ -19,13 +19,9 @@ from treadle import (
     ScriptedModel,
     tool,
 )
+from treadle.decisions import Retry
 from treadle.models.stream import BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
-from treadle.points import (
-    LLM_STREAM,
-    REQUEST,
-    REQUEST_ERROR,
-    Retry,
-)
+from treadle.points import LLM_STREAM, REQUEST, REQUEST_ERROR
 
 # --- H6 ---------------------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,10 @@ from treadle import (
     tool,
 )
 from treadle.creation import ResumeOptions
+from treadle.decisions import Enter, Retry
 from treadle.factory import LoopFactory
 from treadle.models.runtime import Models
-from treadle.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Retry
+from treadle.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
 from treadle.request import restore_requests
 from treadle.session.events import RequestContext, RequestHeader, SystemMessageAdded
 from treadle.session.surface import Surface

@@ -23,8 +23,9 @@ from treadle import (
     ScriptedModel,
     tool,
 )
+from treadle.decisions import Retry
 from treadle.models.adapter import RETRIED_CODES
-from treadle.points import REQUEST_ERROR, Retry
+from treadle.points import REQUEST_ERROR
 from treadle.retry import delay_of, install_retries
 from treadle.session.events import (
     AssistantAttempt,

@@ -28,8 +28,9 @@ from treadle import (
     Tool,
     tool,
 )
+from treadle.decisions import BlockPrompt
 from treadle.models.messages import AgentSource
-from treadle.points import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT, BlockPrompt
+from treadle.points import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT
 from treadle.session.events import UserMessageAdded
 from treadle.subagent import subagent
 

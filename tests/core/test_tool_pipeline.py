@@ -10,18 +10,8 @@ from trio.testing import MockClock
 
 from tests.stage import Stage, note, stage
 from treadle import Answer, Call, Host, Message, Text, Tool, ToolError, ToolOutput, ToolRun, tool
-from treadle.points import (
-    TOOLS_EXECUTE,
-    TOOLS_POST_EXECUTE,
-    TOOLS_PRE_EXECUTE,
-    TOOLS_RESULT,
-    AcceptResult,
-    AllowCall,
-    AskCall,
-    BlockResult,
-    DenyCall,
-    ReplaceResult,
-)
+from treadle.decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
+from treadle.points import TOOLS_EXECUTE, TOOLS_POST_EXECUTE, TOOLS_PRE_EXECUTE, TOOLS_RESULT
 from treadle.session.events import ToolResultAdded
 from treadle.tools import pipeline
 from treadle.tools.pipeline import parse_arguments

@@ -20,19 +20,10 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.points import (
-    AGENT_ERROR,
-    PRE_STEP,
-    REQUEST,
-    REQUEST_ERROR,
-    SYSTEM_PROMPT_ASSEMBLE,
-    TURN_STOPPING,
-    Enter,
-    Prompt,
-    Reject,
-    Retry,
-)
-from treadle.session.events import AssistantMessageAdded, CallConfig, StepStart, TurnEnd
+from treadle.decisions import Enter, Reject, Retry
+from treadle.points import AGENT_ERROR, PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, TURN_STOPPING, Prompt
+from treadle.session.config import CallConfig
+from treadle.session.events import AssistantMessageAdded, StepStart, TurnEnd
 
 
 @tool

@@ -10,6 +10,7 @@ import msgspec
 from treadle.models.messages import USER, AssistantMessage, Reasoning, Text, ToolCall, UserMessage
 from treadle.models.stream import Usage
 from treadle.session import events as ev
+from treadle.session import reasons
 from treadle.session.events import APPEND, Event, type_of
 from treadle.session.log import SessionHeader
 from treadle_specs.scripts import SCRIPTS, record
@@ -77,7 +78,7 @@ class Log:
         self.add(ev.StepStart(self.turn, self.step, tuple([one.id for one in accepted])))
         return self.add(*[ev.UserMessageAdded(one) for one in accepted])
 
-    def close(self, reason: ev.EndReason = ev.COMPLETED) -> Log:
+    def close(self, reason: reasons.EndReason = reasons.COMPLETED) -> Log:
         """The step and the turn end."""
         return self.add(ev.StepEnd(self.turn, self.step), ev.TurnEnd(self.turn, reason))
 
@@ -94,7 +95,7 @@ def long_log(count: int) -> tuple[Event, ...]:
         if number % 10:
             log.answer(f"It is dry there, with {number % 30} °C. " * 4).close()
         else:
-            log.answer("It is", interrupted=True).close(ev.Aborted(ev.ByUser()))
+            log.answer("It is", interrupted=True).close(reasons.Aborted(reasons.ByUser()))
     return tuple(log.events)
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.diagrams.logs import Log, medley, scripted
 from treadle.models.messages import USER, HookSource, Text, ToolSource, UserMessage
 from treadle.session import events as ev
+from treadle.session import reasons
 from treadle_diagrams.letters import Letter, letters_of
 
 
@@ -88,7 +89,7 @@ def test_a_blocked_prompt_is_told_as_blocked_and_its_companion_entered():
 def test_a_prompt_whose_turn_was_aborted_before_its_step_says_so():
     log = Log()
     log.ask("hello")
-    log.add(ev.TurnStart(1), ev.InboxSpliced("next-turn", 0, 1), ev.TurnEnd(1, ev.Aborted(ev.ByUser())))
+    log.add(ev.TurnStart(1), ev.InboxSpliced("next-turn", 0, 1), ev.TurnEnd(1, reasons.Aborted(reasons.ByUser())))
     assert letters_of(log.events)[0].fate == "aborted"
 
 

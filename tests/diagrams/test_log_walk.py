@@ -14,12 +14,8 @@ from treadle.models.messages import USER, AssistantMessage, HookSource, Source, 
 from treadle.session.events import (
     AssistantAttempt,
     AssistantMessageAdded,
-    ByHook,
-    ByUser,
-    Completed,
     EndSeed,
     Event,
-    Interrupted,
     StepEnd,
     StepStart,
     ToolResultAdded,
@@ -27,6 +23,7 @@ from treadle.session.events import (
     TurnStart,
     type_of,
 )
+from treadle.session.reasons import ByHook, ByUser, Completed, Interrupted
 from treadle_diagrams import passages_of, svg, walk_of
 
 S, T = State, Trigger

@@ -13,6 +13,7 @@ from attrs import define, field
 from tests.diagrams.logs import HEADER, Log, medley, scripted
 from treadle.models.failures import Failure
 from treadle.models.stream import Usage
+from treadle.session import config, reasons
 from treadle.session import events as ev
 from treadle_diagrams import session_page
 from treadle_diagrams.page_data import embedded
@@ -71,8 +72,8 @@ def evil_log() -> Log:
     log.tool(EVIL, EVIL, EVIL, is_error=True, code=EVIL)
     log.add(ev.AssistantAttempt("x", ev.Finish("error", Failure(EVIL, EVIL))))
     log.add(ev.RetryScheduled(1, 1, 2, 0.5, Failure(EVIL, EVIL)), ev.PresetSelected(EVIL))
-    log.add(ev.RequestHeader(ev.CallConfig(EVIL, EVIL), (ev.ToolSchema(EVIL, EVIL, {}),), "initial"))
-    return log.close(ev.Errored(Failure(EVIL, EVIL)))
+    log.add(ev.RequestHeader(config.CallConfig(EVIL, EVIL), (config.ToolSchema(EVIL, EVIL, {}),), "initial"))
+    return log.close(reasons.Errored(Failure(EVIL, EVIL)))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

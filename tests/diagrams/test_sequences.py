@@ -14,6 +14,7 @@ from treadle.errors import MisuseError
 from treadle.models.failures import Failure
 from treadle.models.messages import USER, AssistantMessage, HookSource, Text, ToolCall, UserMessage
 from treadle.session import events as ev
+from treadle.session import reasons
 from treadle.session.events import Event, type_of
 from treadle_diagrams import sequence_mermaid, sequence_svg, session_page, states_of, transcript
 from treadle_diagrams.sequence import LANES, Arrow, Note, Shade, sequence_of
@@ -86,7 +87,7 @@ def test_a_message_that_came_during_convergence_stands_inside_the_shade():
     log = Log().open("hi").answer("well", ("sleep", "{}"))
     log.add(ev.ToolCallStarted("c", "sleep", "{}"))
     log.ask("wait")
-    log.add(ev.ToolResultAdded("c", (), is_error=True, code="ABORTED")).close(ev.Aborted(ev.ByUser()))
+    log.add(ev.ToolResultAdded("c", (), is_error=True, code="ABORTED")).close(reasons.Aborted(reasons.ByUser()))
     log.add(ev.TurnStart(2), ev.InboxSpliced("next-turn", 0, 1))
     kinds = [item.text if isinstance(item, Arrow) else type(item).__name__ for item in sequence_of(log.events)]
     assert kinds.index("cancel") < kinds.index("Shade") < kinds.index("“wait”")
@@ -185,7 +186,7 @@ def test_mermaid_opens_and_ends_each_shade(name: str):
 def hostile_log() -> Log:
     log = Log().open(HOSTILE).answer(HOSTILE, (HOSTILE, HOSTILE), reasoning=HOSTILE)
     log.tool(HOSTILE, HOSTILE, HOSTILE, is_error=True, code=HOSTILE)
-    return log.close(ev.Errored(Failure(HOSTILE, HOSTILE)))
+    return log.close(reasons.Errored(Failure(HOSTILE, HOSTILE)))
 
 
 @pytest.mark.rule("X3")
@@ -259,13 +260,19 @@ def test_a_long_diagram_names_its_lanes_at_both_ends():
 ids = st.sampled_from(["a", "b", "c"])
 small = st.integers(0, 3)
 messages = st.builds(UserMessage, ids, st.just((Text("t"),)), st.sampled_from([USER, HookSource("h")]))
-reasons = st.sampled_from(
-    [ev.COMPLETED, ev.Aborted(ev.ByUser()), ev.Aborted(ev.ByDisposal()), ev.Blocked(), ev.Interrupted()]
+end_reasons = st.sampled_from(
+    [
+        reasons.COMPLETED,
+        reasons.Aborted(reasons.ByUser()),
+        reasons.Aborted(reasons.ByDisposal()),
+        reasons.Blocked(),
+        reasons.Interrupted(),
+    ]
 )
 answers = st.builds(AssistantMessage, st.sampled_from([(Text("yes"),), (ToolCall("a", "look"), ToolCall("b", "look"))]))
 anything = st.one_of(
     st.builds(ev.TurnStart, small),
-    st.builds(ev.TurnEnd, small, reasons),
+    st.builds(ev.TurnEnd, small, end_reasons),
     st.builds(
         ev.StepStart, small, small, st.lists(ids, max_size=2).map(tuple), st.lists(messages, max_size=1).map(tuple)
     ),

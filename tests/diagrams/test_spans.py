@@ -6,6 +6,7 @@ from tests.diagrams.logs import Log, medley, scripted
 from treadle.lifecycle import ADMISSION, CANCEL_CONVERGENCE, DISPOSED, IDLE, LIFECYCLE, STEP
 from treadle.models.stream import Finish
 from treadle.session import events as ev
+from treadle.session import reasons
 from treadle_diagrams import passages_of, states_of
 from treadle_diagrams.spans import Span, spans_of
 from treadle_specs.scripts import SCRIPTS
@@ -120,13 +121,13 @@ def test_the_state_is_idle_between_turns_and_step_while_an_answer_is_recorded():
 
 @pytest.mark.rule("P4")
 def test_after_a_turn_that_repair_closed_the_agent_is_idle_though_no_row_led_there():
-    log = Log().open("hi").close(ev.Interrupted())
+    log = Log().open("hi").close(reasons.Interrupted())
     last = states_of(log.events)[-1]
     assert (last.seq, last.state, last.passage) == (log.events[-1].seq, IDLE, None)
 
 
 def test_a_session_that_was_resumed_after_its_disposal_goes_on_from_idle():
-    log = Log().open("hi").answer("half", interrupted=True).close(ev.Aborted(ev.ByDisposal()))
+    log = Log().open("hi").answer("half", interrupted=True).close(reasons.Aborted(reasons.ByDisposal()))
     end = len(log.events) - 1
     assert state_at(tuple(log.events), end) is DISPOSED
     log.open("again").answer("whole", finish=Finish("stop")).close()

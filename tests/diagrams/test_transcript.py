@@ -9,6 +9,7 @@ from tests.diagrams.logs import Log, medley, scripted
 from treadle.models.failures import Failure
 from treadle.models.stream import Finish, Usage
 from treadle.session import events as ev
+from treadle.session import reasons
 from treadle.session.events import Event, Replace
 from treadle.session.log import Session
 from treadle_diagrams.entries import plain
@@ -93,7 +94,7 @@ def test_a_result_names_its_tool_and_how_long_it_took():
 def test_a_result_of_a_call_that_was_never_dispatched_still_names_its_tool():
     log = Log().open("hi").answer("well", ("look", "{}"))
     call = log.events[-1].data.message.calls[0].call_id
-    log.add(ev.ToolResultAdded(call, (), is_error=True, code="TOOL_NOT_STARTED")).close(ev.Interrupted())
+    log.add(ev.ToolResultAdded(call, (), is_error=True, code="TOOL_NOT_STARTED")).close(reasons.Interrupted())
     result = next(entry for entry in transcript(log.events) if entry.kind == "result")
     assert (result.name, result.took, result.code) == ("look", None, "TOOL_NOT_STARTED")  # type: ignore[union-attr]
 
@@ -106,24 +107,24 @@ def test_a_failed_attempt_tells_its_failure_and_what_had_arrived():
 
 
 REASONS = {
-    ev.COMPLETED: "completed",
-    ev.MAX_TOKENS: "cut off at the output limit",
-    ev.Blocked(): "blocked by a hook",
-    ev.Blocked("no secrets"): "blocked: no secrets",
-    ev.Aborted(ev.ByUser()): "stopped by the user",
-    ev.Aborted(ev.ByParent()): "stopped by its parent",
-    ev.Aborted(ev.ByHook("too slow")): "stopped by a hook: too slow",
-    ev.Aborted(ev.ByDisposal()): "stopped, as the agent was disposed of",
-    ev.Aborted(ev.OpaqueCause({"kind": "weather"})): "stopped: weather",
-    ev.Errored(Failure("it broke", "SERVER")): "failed: SERVER: it broke",
-    ev.Interrupted(): "broken off: the process ended inside it",
-    ev.OpaqueEndReason({"kind": "eclipse"}): "eclipse",
+    reasons.COMPLETED: "completed",
+    reasons.MAX_TOKENS: "cut off at the output limit",
+    reasons.Blocked(): "blocked by a hook",
+    reasons.Blocked("no secrets"): "blocked: no secrets",
+    reasons.Aborted(reasons.ByUser()): "stopped by the user",
+    reasons.Aborted(reasons.ByParent()): "stopped by its parent",
+    reasons.Aborted(reasons.ByHook("too slow")): "stopped by a hook: too slow",
+    reasons.Aborted(reasons.ByDisposal()): "stopped, as the agent was disposed of",
+    reasons.Aborted(reasons.OpaqueCause({"kind": "weather"})): "stopped: weather",
+    reasons.Errored(Failure("it broke", "SERVER")): "failed: SERVER: it broke",
+    reasons.Interrupted(): "broken off: the process ended inside it",
+    reasons.OpaqueEndReason({"kind": "eclipse"}): "eclipse",
 }
 
 
 @pytest.mark.rule("T7")
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: REASONS[reason])
-def test_each_way_in_which_a_turn_can_end_has_its_words(reason: ev.EndReason):
+def test_each_way_in_which_a_turn_can_end_has_its_words(reason: reasons.EndReason):
     end = transcript(Log().open("hi").close(reason).events)[-1]
     assert end.why == REASONS[reason]  # type: ignore[union-attr]
 
@@ -143,7 +144,7 @@ def test_an_event_of_a_plugin_is_noted_by_its_type():
 
 
 def test_an_answer_that_the_limit_cut_off_says_why_it_ended():
-    log = Log().open("hi").answer("this is too lo", finish=Finish("max-tokens")).close(ev.MAX_TOKENS)
+    log = Log().open("hi").answer("this is too lo", finish=Finish("max-tokens")).close(reasons.MAX_TOKENS)
     assert [entry.finish for entry in transcript(log.events) if entry.kind == "answer"] == ["max-tokens"]  # type: ignore[union-attr]
 
 

@@ -23,7 +23,8 @@ from treadle import (
     State,
     tool,
 )
-from treadle.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT, FrameChunk
+from treadle.frames import FrameChunk
+from treadle.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT
 from treadle.session.events import Replace, UserMessageAdded
 from treadle.subagent import subagent
 

@@ -4,15 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from tests.invariants import check_invariants
 from treadle import AgentOptions, Event, Host, ScriptedModel
-from treadle.session.events import (
-    EndSeed,
-    InboxSpliced,
-    Interrupted,
-    StepStart,
-    TurnEnd,
-    UserMessageAdded,
-)
+from treadle.session.events import EndSeed, InboxSpliced, StepStart, TurnEnd, UserMessageAdded
 from treadle.session.log import Session
+from treadle.session.reasons import Interrupted
 from treadle.session.store import SessionStore
 from treadle_specs.script_tools import TOOLS
 from treadle_specs.scripts import OPTIONS

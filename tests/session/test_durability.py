@@ -22,8 +22,9 @@ from treadle import (
     StoreFailure,
     tool,
 )
+from treadle.decisions import BlockPrompt
 from treadle.errors import StoreFailure as Failed
-from treadle.points import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError, BlockPrompt
+from treadle.points import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError
 from treadle.session.events import PresetSelected, TurnEnd
 from treadle.session.writer import BatchWriter
 from treadle_specs.scripts import OPTIONS

@@ -15,22 +15,15 @@ from rich.text import Text
 
 import treadle
 from treadle.agent import Agent, driver_of
+from treadle.decisions import Enter
+from treadle.frames import FrameChunk
 from treadle.host import Host
 from treadle.lifecycle import TABLE, Row, State, Trigger
 from treadle.models.messages import text_of
 from treadle.models.scripted import ScriptedModel
 from treadle.models.stream import TextDelta
 from treadle.options import AgentOptions
-from treadle.points import (
-    ASSISTANT_STREAM,
-    PRE_STEP,
-    SESSION_EVENT,
-    TURN_STOPPING,
-    AssistantStream,
-    Enter,
-    FrameChunk,
-    SessionEventAdded,
-)
+from treadle.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT, TURN_STOPPING, AssistantStream, SessionEventAdded
 from treadle.scope import Scope
 from treadle.session.events import AssistantMessageAdded, ToolCallStarted, ToolResultAdded
 from treadle.session.log import Session

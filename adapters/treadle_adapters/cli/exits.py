@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from treadle.models.failures import Failure
-from treadle.session.events import Aborted, Blocked, EndReason, Errored, MaxTokens
+from treadle.session.reasons import Aborted, Blocked, EndReason, Errored, MaxTokens
 
 
 class Exit(IntEnum):

@@ -100,6 +100,10 @@ MOUNTS: tuple[Mount, ...] = (
           "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),      "treadle_specs.rig:main",
           "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
+    Mount(("conform",),  "treadle_specs.conform:main",
+          "Hold any driver behind the rig protocol to the contract.", "specs", raw=True),
+    Mount(("replay",),   "treadle_specs.conform:replay_main",
+          "Play saved counterexamples on a driver again.", "specs", raw=True),
     Mount(("explore",),  "treadle_specs.explorer:main",
           "Visit every state of the kernel and check every property there.", "specs", raw=True),
 )

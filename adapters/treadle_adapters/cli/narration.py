@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from treadle.agent import Agent
+from treadle.frames import FrameChunk, FrameEnd
 from treadle.host import Host
 from treadle.models.failures import Failure
 from treadle.models.messages import ToolCall, text_of
@@ -19,21 +20,11 @@ from treadle.points import (
     AgentError,
     AgentParked,
     AssistantStream,
-    FrameChunk,
-    FrameEnd,
     InboxDiscarded,
     SessionEventAdded,
 )
-from treadle.session.events import (
-    Aborted,
-    Blocked,
-    EndReason,
-    MaxTokens,
-    RetryScheduled,
-    ToolCallStarted,
-    ToolResultAdded,
-    TurnEnd,
-)
+from treadle.session.events import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
+from treadle.session.reasons import Aborted, Blocked, EndReason, MaxTokens
 
 from .exits import advice_for
 from .safe_text import one_line

@@ -8,20 +8,8 @@ from typing import Any, cast
 
 from attrs import define
 
-from treadle.session.events import (
-    Aborted,
-    Blocked,
-    ByHook,
-    ByParent,
-    ByUser,
-    EndReason,
-    Errored,
-    Event,
-    StepStart,
-    TurnEnd,
-    TurnStart,
-    UserMessageAdded,
-)
+from treadle.session.events import Event, StepStart, TurnEnd, TurnStart, UserMessageAdded
+from treadle.session.reasons import Aborted, Blocked, ByHook, ByParent, ByUser, EndReason, Errored
 
 from .safe_text import one_line
 

@@ -19,7 +19,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 
 from .anthropic_stream import MessagesDecoder
 from .decoding import Decoder

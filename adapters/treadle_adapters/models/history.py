@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from treadle.models.messages import Message
-from treadle.session.events import ToolSchema
+from treadle.session.config import ToolSchema
 
 KEPT_BYTES = 64 * 1024 * 1024
 """How many bytes of encoded messages one adapter remembers; the sessions used longest ago are forgotten first."""

@@ -14,7 +14,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 
 from .chat_stream import ChatDecoder
 from .decoding import Decoder

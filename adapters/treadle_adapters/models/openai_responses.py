@@ -14,7 +14,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.session.events import CallConfig, ToolSchema
+from treadle.session.config import CallConfig, ToolSchema
 
 from .decoding import Decoder
 from .encoding import content_text, encode, result_text, safe_arguments, safe_id, safe_name

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from ..session.events import (
-    Aborted,
     AssistantAttempt,
     AssistantMessageAdded,
-    Blocked,
-    Completed,
     Event,
-    Interrupted,
-    MaxTokens,
     StepEnd,
     StepStart,
     ToolCallStarted,
@@ -18,6 +13,7 @@ from ..session.events import (
     TurnEnd,
     TurnStart,
 )
+from ..session.reasons import Aborted, Blocked, Completed, Interrupted, MaxTokens
 from .inbox import decide_batch, settle_move
 from .state import Breach, LogState, Step, Turn
 

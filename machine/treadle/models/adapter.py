@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from attrs import field, frozen, validators
 
-from ..session.events import CallConfig, ToolSchema
+from ..session.config import CallConfig, ToolSchema
 from .messages import Message
 from .stream import Chunk
 

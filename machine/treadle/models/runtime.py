@@ -9,7 +9,7 @@ from attrs import frozen
 
 from ..errors import MisuseError
 from ..lossless import text_is_lossless
-from ..session.events import CallConfig
+from ..session.config import CallConfig
 from .adapter import ModelAdapter, ModelInfo
 from .failures import Code, Failure, ModelFailure
 

@@ -16,104 +16,12 @@ from ..lossless import check_json
 from ..models.failures import Failure
 from ..models.messages import AssistantMessage, Block, SystemMessage, UserMessage
 from ..models.stream import Finish, TimedStream, Usage
-from ..sums import ENCODER, Opaque, OpenSum, decode_hook, to_builtins
+from ..sums import ENCODER, decode_hook, to_builtins
+from .config import CallConfig, ToolSchema
+from .reasons import EndReason
 
 Target = Literal["next-turn", "next-step"]
 """The two pending lists of the inbox (§3)."""
-
-# --- causes and reasons -----------------------------------------------------------------------------------------------
-
-
-class Cause:
-    """Why an activity was cancelled; members carry a ``kind`` tag (C1)."""
-
-    __slots__ = ()
-
-
-class OpaqueCause(Opaque, Cause):
-    """A cause of a kind this process does not know."""
-
-    __slots__ = ()
-
-
-CAUSES: OpenSum[Cause] = OpenSum(Cause, OpaqueCause, "kind")
-
-
-@CAUSES.register
-class ByUser(msgspec.Struct, Cause, frozen=True, gc=False, tag_field="kind", tag="user"):
-    """The user pressed stop."""
-
-
-@CAUSES.register
-class ByParent(msgspec.Struct, Cause, frozen=True, gc=False, tag_field="kind", tag="parent"):
-    """The agent that awaits this one was cancelled (O6)."""
-
-
-@CAUSES.register
-class ByHook(msgspec.Struct, Cause, frozen=True, gc=False, tag_field="kind", tag="hook"):
-    """A hook or policy stopped it, and says why."""
-
-    reason: str
-
-
-@CAUSES.register
-class ByDisposal(msgspec.Struct, Cause, frozen=True, gc=False, tag_field="kind", tag="disposed"):
-    """The agent is being disposed; reserved to ``dispose`` (C1)."""
-
-
-class EndReason:
-    """Why a turn ended; members carry a ``kind`` tag (T7)."""
-
-    __slots__ = ()
-
-
-class OpaqueEndReason(Opaque, EndReason):
-    """A reason of a kind this process does not know."""
-
-    __slots__ = ()
-
-
-END_REASONS: OpenSum[EndReason] = OpenSum(EndReason, OpaqueEndReason, "kind")
-
-
-@END_REASONS.register
-class Completed(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="completed"):
-    """Nothing was owed any more."""
-
-
-@END_REASONS.register
-class MaxTokens(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="max-tokens"):
-    """An answer of the turn was cut off by the output limit (T6)."""
-
-
-@END_REASONS.register
-class Blocked(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="blocked", omit_defaults=True):
-    """A hook rejected the step or the prompt; ``detail`` is the prompt hook's reason (H7)."""
-
-    detail: str | None = None
-
-
-@END_REASONS.register
-class Aborted(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="aborted"):
-    """The turn was cancelled; ``reason`` is the first cause (C2)."""
-
-    reason: Cause
-
-
-@END_REASONS.register
-class Errored(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="error"):
-    """A failure ended the turn (T9)."""
-
-    failure: Failure
-
-
-@END_REASONS.register
-class Interrupted(msgspec.Struct, EndReason, frozen=True, gc=False, tag_field="kind", tag="interrupted"):
-    """The process died inside the turn; written by repair only (P4)."""
-
-
-COMPLETED = Completed()
-MAX_TOKENS = MaxTokens()
 
 # --- the registry of tags ---------------------------------------------------------------------------------------------
 
@@ -408,32 +316,6 @@ class ToolResultAdded(_Data, frozen=True, gc=False):
     code: str | None = None
     concludes_turn: bool = False
     value: Any = None
-
-
-class ToolSchema(_Data, frozen=True, gc=False):
-    """What the model is told about a tool; nothing else of it reaches the model (K1)."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
-class CallConfig(_Data, frozen=True, gc=False):
-    """The frozen configuration of a model call (Q4, Q11).
-
-    Attributes:
-        provider: the route; an adapter must be registered under it.
-        model: the model's id, read by the adapter.
-        max_tokens: positive bound on the output of one request.
-        reasoning_effort: a word that the exact model knows.
-        defaulted: which of these the adapter filled in; they are resolved anew when the route changes.
-    """
-
-    provider: str | None = None
-    model: str | None = None
-    max_tokens: int | None = None
-    reasoning_effort: str | None = None
-    defaulted: tuple[str, ...] = ()
 
 
 @event("request/header", core=True)

@@ -7,6 +7,7 @@ import msgspec
 from ..models.failures import Failure
 from ..sums import Opaque, OpenSum
 
+
 class Cause:
     """Why an activity was cancelled; members carry a ``kind`` tag (C1)."""
 

@@ -14,7 +14,6 @@ from .events import (
     AssistantMessageAdded,
     Event,
     InboxSpliced,
-    Interrupted,
     StepEnd,
     StepStart,
     ToolCallStarted,
@@ -23,6 +22,7 @@ from .events import (
     TurnStart,
     UserMessageAdded,
 )
+from .reasons import Interrupted
 from .store import TornTail
 
 

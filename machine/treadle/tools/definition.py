@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ..errors import MisuseError
 from ..models.messages import Block, ToolCall, UserMessage
-from ..session.events import ToolSchema
+from ..session.config import ToolSchema
 from ..signal import Signal
 from .schema import Checker, check_schema, schema_of, signature_struct
 

@@ -10,6 +10,7 @@ import msgspec
 import trio
 from attrs import define, evolve
 
+from ..decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
 from ..hooks import emit, waterfall
 from ..interruption import leaving_in, without_cancelled
 from ..lossless import MAX_DEPTH
@@ -20,12 +21,6 @@ from ..points import (
     TOOLS_POST_EXECUTE,
     TOOLS_PRE_EXECUTE,
     TOOLS_RESULT,
-    AcceptResult,
-    AllowCall,
-    AskCall,
-    BlockResult,
-    DenyCall,
-    ReplaceResult,
     ToolOutcome,
     ToolProposal,
     ToolSettled,
@@ -214,7 +209,9 @@ def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Aw
 
 async def _wrapped(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
     async def default() -> Any:
-        await trio.lowlevel.checkpoint_if_cancelled()  # a wrapper may have shielded itself; no body starts after a cancel
+        await (
+            trio.lowlevel.checkpoint_if_cancelled()
+        )  # a wrapper may have shielded itself; no body starts after a cancel
         return await call_body(tool, prepared.arguments, run)
 
     payload = ToolProposal(driver.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)

@@ -8,10 +8,11 @@ from typing import Any
 
 from attrs import frozen
 
+from ..decisions import DenyCall
 from ..errors import MisuseError
-from ..points import DenyCall, ToolProposal
+from ..points import ToolProposal
 from ..scope import Disposer, Scope
-from ..session.events import ToolSchema
+from ..session.config import ToolSchema
 from .definition import Tool
 
 Guard = Callable[[ToolProposal], Awaitable[DenyCall | None] | DenyCall | None]

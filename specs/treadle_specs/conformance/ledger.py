@@ -102,7 +102,9 @@ class Ledger:
         if self.must_open:
             require(kind == "turn/start", "D6", "{} follows the end of a turn while a prompt is queued", kind)
             self.must_open = False
-        if self.moving is not None and not (kind == "agent/inbox/spliced" and event.get("inserted") == [self.moving[0]]):
+        if self.moving is not None and not (
+            kind == "agent/inbox/spliced" and event.get("inserted") == [self.moving[0]]
+        ):
             require(self.moving[1], "I5", "{} is taken out of next-turn, and goes nowhere", self.moving[0])
             self.moving = None
         taker = _TAKERS.get(kind)
@@ -188,7 +190,9 @@ class Ledger:
     def _in_turn(self, event: Json) -> None:
         require(self.turn_open, "N4", "{} outside a turn", event["type"])
         if "turn" in event:
-            require(event["turn"] == self.turn, "N4", "{} of turn {} in turn {}", event["type"], event["turn"], self.turn)
+            require(
+                event["turn"] == self.turn, "N4", "{} of turn {} in turn {}", event["type"], event["turn"], self.turn
+            )
 
     def _in_step(self, event: Json) -> None:
         self._in_turn(event)

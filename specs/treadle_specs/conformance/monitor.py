@@ -169,7 +169,10 @@ class Monitor:
             return
         if act["do"] == "deliver":
             self.expects(act["message"], wakes=act["wakeup"], loose=True)
-        for message in [*act.get("inserted", []), *([act["message"]] if act["do"] == "inbox" and "message" in act else [])]:
+        for message in [
+            *act.get("inserted", []),
+            *([act["message"]] if act["do"] == "inbox" and "message" in act else []),
+        ]:
             self.expects(message)
         if act["do"] != "raise":
             self.known.surprises = True

@@ -100,7 +100,7 @@ SCENARIOS: dict[str, Scenario] = {
 class _Sweep:
     """One run of a scenario with something done at one place."""
 
-    def __init__(self, scenario: Scenario, verdict: Callable[[], None], opening: Json) -> None:
+    def __init__(self, scenario: Scenario, verdict: Callable[[], None], opening: Callable[[], Json]) -> None:
         self.rig = LocalRig()
         self.scenario, self.opening = scenario, opening
         self.player = Player(self.rig, verdict)
@@ -111,7 +111,7 @@ class _Sweep:
         try:
             for step in self.scenario:
                 if step["do"] == "open":
-                    self.player.play({**step, **self.opening})
+                    self.player.play({**step, **self.opening()})
                 elif step["do"] == "settle":
                     self._settle(act, at)
                 elif step["do"] != "pass" or any(True for _ in self._waiting(step["gate"])):
@@ -145,18 +145,18 @@ def _nothing() -> None:
 
 
 def sweep(
-    scenario: Scenario, act: Json, verdict: Callable[[], None] = _nothing, opening: Json | None = None
+    scenario: Scenario, act: Json, verdict: Callable[[], None] = _nothing, opening: Callable[[], Json] = dict
 ) -> int:
     """Run a scenario once per tick, with ``act`` done exactly there; returns how often.
 
     Raises:
         Violation: a rule is broken; the text says at which tick.
     """
-    counted = _Sweep(scenario, verdict, opening or {})
+    counted = _Sweep(scenario, verdict, opening)
     counted.run()
     for at in range(counted.ticks):
         try:
-            _Sweep(scenario, verdict, opening or {}).run(act, at)
+            _Sweep(scenario, verdict, opening).run(act, at)
         except Violation as broken:
             raise Violation(broken.rule, f"{act} at tick {at}: {broken.message}") from broken
     return counted.ticks
@@ -195,7 +195,7 @@ def reenter(scenario: Scenario, verdict: Callable[[], None] = _nothing) -> int:
             for nth in (1, 2):
                 listening: Json = {"do": "listen", "on": on, "nth": nth, "request": act}
                 try:
-                    _Sweep((scenario[0], listening, *scenario[1:]), verdict, {}).run()
+                    _Sweep((scenario[0], listening, *scenario[1:]), verdict, dict).run()
                 except Violation as broken:
                     raise Violation(broken.rule, f"{act} at {on} {nth}: {broken.message}") from broken
                 runs += 1
@@ -229,7 +229,9 @@ CALLS: tuple[tuple[Any, str], ...] = (
 """What else fails: a store's write, an adapter before, in and after its stream, and a tool's body."""
 
 
-def fail_every_call(scenario: Scenario, verdict: Callable[[], None] = _nothing, opening: Json | None = None) -> int:
+def fail_every_call(
+    scenario: Scenario, verdict: Callable[[], None] = _nothing, opening: Callable[[], Json] = dict
+) -> int:
     """Let everything that is called fail once, at each of its calls, with each kind of error; returns how often.
 
     Raises:
@@ -243,7 +245,7 @@ def fail_every_call(scenario: Scenario, verdict: Callable[[], None] = _nothing, 
             at = 0
             while at >= 0:
                 at += 1
-                run = failing(scenario, verdict, opening or {}, error, at)
+                run = failing(scenario, verdict, opening, error, at)
                 try:
                     run.run()
                 except Violation as broken:
@@ -265,7 +267,12 @@ class _Failing(_Sweep):
     """A run in which one call fails."""
 
     def __init__(
-        self, scenario: Scenario, verdict: Callable[[], None], opening: Json, error: type[BaseException], nth: int
+        self,
+        scenario: Scenario,
+        verdict: Callable[[], None],
+        opening: Callable[[], Json],
+        error: type[BaseException],
+        nth: int,
     ) -> None:
         super().__init__(scenario, verdict, opening)
         self.failed = False
@@ -289,7 +296,7 @@ class _FailingListener(_Failing):
 
     def run(self, act: Json | None = None, at: int = -1) -> None:
         """Play everything; the listener fails once."""
-        self.player.play({**self.scenario[0], **self.opening})
+        self.player.play({**self.scenario[0], **self.opening()})
         agent: Agent = self.rig.desk.agents[0]
         waterfall = not isinstance(self._point, (Emit, Serial))
         agent.scope.on(self._point, self._in_turn if waterfall else lambda _: self.count())

@@ -19,7 +19,7 @@ from treadle.lifecycle import (
     STEP,
     TURN_STOPPING,
 )
-from treadle.session import events as ev
+from treadle.session import reasons as why
 
 from .fold import Fold
 from .node import Pending
@@ -112,10 +112,10 @@ def _disposed(fold: Fold, after: Kernel, given: i.Dispose) -> None:
         return
     expected = DISPOSED if before.state is IDLE else DISPOSAL
     require(after.state is expected, "O4", "a dispose leads to {}", after.state)
-    _stopped(fold, after, ev.ByDisposal(), given.keep_inbox, before.state in ACTIVE)
+    _stopped(fold, after, why.ByDisposal(), given.keep_inbox, before.state in ACTIVE)
 
 
-def _stopped(fold: Fold, after: Kernel, cause: ev.Cause, keep: bool, active: bool) -> None:
+def _stopped(fold: Fold, after: Kernel, cause: why.Cause, keep: bool, active: bool) -> None:
     before = fold.before
     expected = before.inbox.ids if keep else {}
     require(after.inbox.ids == expected, "C1", "pending are {}, not {}", after.inbox.ids, expected)
@@ -197,7 +197,7 @@ def _another(fold: Fold, after: Kernel, *, owes: bool) -> None:
     """Another step of the same turn, or its end at the step limit, before anything is claimed (T3, D6, T11)."""
     before = fold.before
     if before.max_steps is not None and before.step >= before.max_steps:
-        require(fold.ended and type(fold.ended[0]) is ev.Errored, "T11", "the step limit is not kept")
+        require(fold.ended and type(fold.ended[0]) is why.Errored, "T11", "the step limit is not kept")
         require(after.inbox.ids == before.inbox.ids, "T11", "steering is not left parked")
         return
     require(not fold.ended and after.state is ADMISSION, "T3", "no further step, although one is due")

@@ -14,6 +14,7 @@ from treadle import effects as fx
 from treadle import inputs as i
 from treadle.kernel import Kernel
 from treadle.session import events as ev
+from treadle.session import reasons as why
 
 from .node import Pending, View
 from .violation import Violation, require
@@ -61,7 +62,7 @@ class Fold:
         self.called = set(view.called)
         self.cause = before.cause
         self.opened = self.steps = 0
-        self.ended: list[ev.EndReason] = []
+        self.ended: list[why.EndReason] = []
         self.begun: list[Any] = []
         self.fates: dict[str, fx.Fate] = {}
         self.parked: tuple[str, ...] | None = None
@@ -351,7 +352,7 @@ class Fold:
         self.finished = True
 
 
-def _presses(given: Any, cause: ev.Cause | None, removed: dict[str, bool]) -> bool:
+def _presses(given: Any, cause: why.Cause | None, removed: dict[str, bool]) -> bool:
     """Whether what an input puts into a list came by a waking delivery, or presses (I3, C7)."""
     match given:
         case i.Deliver():

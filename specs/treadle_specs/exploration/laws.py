@@ -23,7 +23,7 @@ from treadle.lifecycle import (
     TURN_STOPPING,
     State,
 )
-from treadle.session import events as ev
+from treadle.session import reasons as why
 
 from .decisions import decide
 from .fold import Fold
@@ -153,17 +153,17 @@ def reasons(fold: Fold) -> None:
     (reason,) = fold.ended
     given, before = fold.given, fold.before
     if before.cause is not None:
-        require(reason == ev.Aborted(before.cause), "C2", "cancelled by {} and ended {}", before.cause, reason)
+        require(reason == why.Aborted(before.cause), "C2", "cancelled by {} and ended {}", before.cause, reason)
     elif type(given) is i.Refused:
-        require(reason == ev.Blocked(given.detail), "T7", "rejected and ended {}", reason)
+        require(reason == why.Blocked(given.detail), "T7", "rejected and ended {}", reason)
     elif type(given) is i.Failed:
-        require(reason == ev.Errored(given.failure), "T9", "failed and ended {}", reason)
+        require(reason == why.Errored(given.failure), "T9", "failed and ended {}", reason)
         require(fold.errors == 1, "N8", "a failure ended the turn and was not told")
     elif fold.errors:
-        limit = type(reason) is ev.Errored and reason.failure.code == "STEP_LIMIT"
+        limit = type(reason) is why.Errored and reason.failure.code == "STEP_LIMIT"
         require(limit, "T11", "the step limit ended the turn {}", reason)
     else:
-        expected = ev.MAX_TOKENS if before.truncated else ev.COMPLETED
+        expected = why.MAX_TOKENS if before.truncated else why.COMPLETED
         require(reason == expected, "T6", "the turn ended {}, not {}", reason, expected)
 
 
@@ -202,7 +202,7 @@ def opening(fold: Fold, after: Kernel) -> None:
         due, rule = before.state is IDLE and _poised(fold), "D4"
     elif kind is i.Maintained:
         due, rule = before.cause is None and _poised(fold), "M2"
-    elif fold.ended and type(fold.ended[0]) in (ev.Completed, ev.MaxTokens):
+    elif fold.ended and type(fold.ended[0]) in (why.Completed, why.MaxTokens):
         due, rule = bool(fold.view.turns), "I5"
     require(fold.opened == int(due), rule, "{} turns open, {} were due", fold.opened, int(due))
     if fold.ended and not due:

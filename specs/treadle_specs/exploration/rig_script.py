@@ -15,7 +15,8 @@ from treadle import effects as fx
 from treadle import inputs as i
 from treadle.kernel import Kernel
 from treadle.models.messages import UserMessage
-from treadle.session.events import ByParent, type_of
+from treadle.session.events import type_of
+from treadle.session.reasons import ByParent
 
 from .alphabet import CALLS
 from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from treadle.models.failures import Failure
 from treadle.models.messages import AssistantMessage, SystemMessage, Text, ToolCall, UserMessage, user_message
+from treadle.session.config import CallConfig
 from treadle.session.events import (
     AssistantAttempt,
     AssistantMessageAdded,
-    ByParent,
-    ByUser,
-    CallConfig,
     RequestContext,
     RequestHeader,
     SystemMessageAdded,
     ToolResultAdded,
 )
+from treadle.session.reasons import ByParent, ByUser
 
 FAILURE = Failure("it broke")
 FIRST_CAUSE = ByUser()

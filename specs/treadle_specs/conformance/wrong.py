@@ -1,0 +1,85 @@
+"""Mutant drivers: small wrong drivers that the conformance kit must tell from a right one, from outside (§7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from treadle import driver, inputs, outcomes
+from treadle.effects import Record
+from treadle.kernel import Kernel
+from treadle.session.events import ToolResultAdded
+
+from .checking import Untickable
+from .faults import FAULTS, Fault, Patch, planted
+from .local import LocalRig, MakeRig
+
+
+def _answers_twice() -> list[Patch]:
+    settled: Any = outcomes._call_settled  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+    def twice(kernel: Kernel, schedule: Any, given: inputs.CallSettled) -> None:
+        settled(kernel, schedule, given)
+        kernel.out += [effect for effect in kernel.out if isinstance(effect, Record)
+                       and isinstance(effect.data, ToolResultAdded)]  # fmt: skip
+
+    return [(outcomes, "_call_settled", twice)]
+
+
+def _runs_after_dispose() -> list[Patch]:
+    begin: Any = driver.Driver._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+
+    def ignores_disposal(self: Any, effect: Any) -> None:
+        if self.kernel.gone:
+            return
+        begin(self, effect)
+
+    return [(driver.Driver, "_abort", ignores_disposal)]
+
+
+_OWN: tuple[Fault, ...] = (
+    Fault("a call is answered twice", ("N1", "K5"), patches=_answers_twice),
+    Fault("it runs on after a dispose", ("O4",), patches=_runs_after_dispose),
+)
+MUTANTS: dict[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        *_OWN,
+        *[fault for fault in FAULTS if fault.name not in ("a latch is tied to nothing", "a request follows a cancel")],
+    )
+}
+"""The mutant drivers, by what is wrong with them; all can be told from outside."""
+
+
+class MutantRig(LocalRig):
+    """Our own driver with a fault in it, for as long as the rig is there."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._planted = ExitStack()
+        self._planted.enter_context(planted(fault))
+        super().__init__()
+
+    def drop(self) -> None:
+        """Give up, and take the fault out."""
+        try:
+            super().drop()
+        finally:
+            self._planted.close()
+
+    def stop(self) -> None:
+        """Wind down, and take the fault out."""
+        try:
+            super().stop()
+        finally:
+            self._planted.close()
+
+
+def mutant(name: str) -> MakeRig:
+    """Makes rigs of a mutant driver that only settle, as any other driver's would."""
+    return lambda: Untickable(MutantRig(MUTANTS[name]))
+
+
+def names() -> Sequence[str]:
+    """The mutants there are."""
+    return tuple(MUTANTS)
