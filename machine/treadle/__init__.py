@@ -4,7 +4,7 @@ A ``Host`` holds agents; an ``Agent`` takes messages, runs turns, and can be sto
 anything. Everything it does is decided by a pure kernel along one lifecycle table, and recorded in a session log.
 """
 
-from .agent import Agent, Converging, Inbox, message
+from .agent import Agent, Inbox, message
 from .config import Config, load_config
 from .contexts import ContextSource
 from .creation import AgentFactory, CreateOptions, ResumeOptions
@@ -128,6 +128,7 @@ from .subagent import subagent
 from .tools.definition import Tool, ToolOutput, ToolRun, tool
 from .tools.registry import ToolRegistry
 from .unloading import Unloading
+from .waiting import Converging
 
 __version__ = "0.1.0"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from attrs import frozen
-
 from . import inputs as i
 from .effects import Status
 from .errors import AgentBusy, MisuseError
@@ -23,6 +21,7 @@ from .session.events import Target
 from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
+from .waiting import Converging, converging, when_quiet
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -38,21 +37,6 @@ _CAUSES: dict[str, Cause] = {"user": BY_USER, "parent": ByParent()}
 def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
     """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
     return UserMessage(id if id is not None else new_id(), (Text(text),), source)
-
-
-@frozen
-class Converging:
-    """What a cancellation is waiting for (C10).
-
-    Attributes:
-        what: the operation that has not settled.
-        since: seconds on trio's clock when the cancel was made.
-        seconds: how long it has taken so far.
-    """
-
-    what: str
-    since: float
-    seconds: float
 
 
 class Inbox:
@@ -208,7 +192,7 @@ class Agent:
     @property
     def converging(self) -> Converging | None:
         """What a cancellation is still waiting for, ``None`` when there is none (C10)."""
-        return self._driver.converging()
+        return converging(self._driver)
 
     # --- delivery -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +299,7 @@ class Agent:
             MisuseError: awaited by the agent's own tool or hook, which would never return.
         """
         self._driver.check_thread()
-        return await self._driver.when_quiet()
+        return await when_quiet(self._driver)
 
     def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
         """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).

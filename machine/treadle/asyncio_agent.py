@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .agent import BY_USER, Agent, Converging, checked
+from .agent import BY_USER, Agent, checked
 from .asyncio_streams import EventStream, FrameStream
 from .crossing import Reply
 from .effects import Admitted, Rejected, Status
@@ -14,6 +14,7 @@ from .errors import MisuseError
 from .models.messages import Block, UserMessage
 from .session.events import Target
 from .session.reasons import Cause, EndReason
+from .waiting import Converging
 
 if TYPE_CHECKING:
     from .asyncio import Bridge

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -12,7 +11,6 @@ import trio
 from . import effects as fx
 from . import inputs as i
 from .admission import run_admission
-from .agent import Converging
 from .effects import Begin, Publish, Record
 from .errors import MisuseError
 from .hooks import emit
@@ -26,12 +24,10 @@ from .points import ASSISTANT_STREAM, SESSION_EVENT, AssistantStream, SessionEve
 from .receipts import Receipt
 from .reports import report_failure
 from .request import RequestState, run_recovery, run_request
-from .schedule import STARTED
 from .scheduler import run_tools
 from .session.events import Event, TurnEnd, TurnStart
 from .signal import Signal
 from .stopping import run_stopping
-from .waiting import cancel_with_parent, forbid_self_wait
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -42,11 +38,8 @@ if TYPE_CHECKING:
     from .scope import Listener
     from .session.log import Session
 
-LOGGER = logging.getLogger("treadle")
-
 _PROCEED = i.Proceeded()
 _REPLAY = i.Replayed()
-_TASK_NAME = "treadle.driver.Driver._drive"
 Control = fx.Settle | fx.Proceed | fx.Reread | fx.Abort | fx.Finish
 
 
@@ -62,17 +55,16 @@ class Driver:
         "_draining",
         "_driving",
         "_due",
-        "_ended",
         "_initiator",
         "_next",
         "_op_scope",
         "_settled",
         "_signal",
         "_thread",
-        "_waiting",
         "admission_signal",
         "agent",
         "creator",
+        "ended",
         "finished",
         "host",
         "kernel",
@@ -84,6 +76,7 @@ class Driver:
         "session",
         "since",
         "task",
+        "waiting",
     )
 
     def __init__(self, agent: Agent, host: Host, session: Session, kernel: Kernel) -> None:
@@ -109,8 +102,8 @@ class Driver:
         self._op_scope: trio.CancelScope | None = None
         self._signal: Signal | None = None
         self._initiator: Initiator | None = None
-        self._waiting: trio.lowlevel.ParkingLot | None = None
-        self._ended = 0
+        self.waiting: trio.lowlevel.ParkingLot | None = None
+        self.ended = 0
         self._settled: list[Receipt] = []
         self._thread = host.thread_id
 
@@ -199,7 +192,7 @@ class Driver:
         self.host.watch_convergence(self)
 
     def _turn_ended(self) -> None:
-        self._ended += 1
+        self.ended += 1
         self._initiator = None
         flushed = self.host.turn_ended(self)
         if flushed is not None:
@@ -253,15 +246,9 @@ class Driver:
         else:
             item()
 
-    def publish_later(self, tell: Callable[[], None]) -> None:
-        """Queue a notification behind those already due (H4)."""
-        self._due.append(tell)
-        if not self._draining:
-            self._drain()
-
-    def publish_event(self, entry: Any) -> None:
-        """Tell about an event that a plugin appended."""
-        self._due.append(entry)
+    def publish_later(self, told: Callable[[], None] | Event) -> None:
+        """Queue a notification, or an event that a plugin appended, behind what is already due (H4)."""
+        self._due.append(told)
         if not self._draining:
             self._drain()
 
@@ -312,7 +299,7 @@ class Driver:
             self._signal = None
         if not self._driving:
             self._driving = True
-            self.host.spawn(self._drive, _TASK_NAME)
+            self.host.spawn(self._drive, "treadle.driver.Driver._drive")
 
     async def _drive(self) -> None:
         """Run operations until none is owed. This is the one task of an active agent.
@@ -387,27 +374,6 @@ class Driver:
         kernel = self.kernel
         return kernel.owed is None and kernel.quiet and not self._due and not self._draining
 
-    async def when_quiet(self) -> Any:
-        """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
-        forbid_self_wait(self, "when_idle()")
-        ended = self._ended
-        if self.quiet:
-            await trio.lowlevel.checkpoint()
-        try:
-            await self._until_quiet()
-        except trio.Cancelled:
-            if cancel_with_parent(self):
-                with trio.CancelScope(shield=True):
-                    await self._until_quiet()
-            raise
-        return self.kernel.last_reason if self._ended != ended else None
-
-    async def _until_quiet(self) -> None:
-        while not self.quiet or self.host.flushing(self):
-            if self._waiting is None:
-                self._waiting = trio.lowlevel.ParkingLot()
-            await self._waiting.park()
-
     @property
     def driving(self) -> bool:
         """Whether the driver's task runs or is about to; without it nothing that is owed settles any more."""
@@ -417,21 +383,10 @@ class Driver:
         """Whether that is the running activity's own initiator (O7)."""
         return initiator is not None and initiator is self._initiator
 
-    def converging(self) -> Converging | None:
-        """What a cancellation is waiting for (C10)."""
-        kernel = self.kernel
-        if kernel.cause is None or self.since is None or kernel.owed is None:
-            return None
-        return Converging(_waits_for(kernel), self.since, trio.current_time() - self.since)
-
-    def warn_at(self) -> float:
-        """When a convergence under way is worth a warning, on trio's clock."""
-        return (self.since or 0.0) + self.agent.options.convergence_warning
-
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""
-        if self.kernel.owed is None and self._waiting and self.quiet and not self.host.flushing(self):
-            self._waiting.unpark_all()
+        if self.kernel.owed is None and self.waiting and self.quiet and not self.host.flushing(self):
+            self.waiting.unpark_all()
 
 
 _RUN: dict[type[fx.Operation], Callable[[Driver, Any], Awaitable[i.Outcome]]] = {
@@ -443,12 +398,3 @@ _RUN: dict[type[fx.Operation], Callable[[Driver, Any], Awaitable[i.Outcome]]] = 
     fx.Maintain: run_maintenance,
 }
 """What runs each operation."""
-
-
-def _waits_for(kernel: Kernel) -> str:
-    schedule = kernel.schedule
-    if schedule is not None:
-        running = [call.name for call, status in zip(schedule.calls, schedule.status, strict=True) if status == STARTED]
-        if running:
-            return f"tools: {', '.join(running)}"
-    return type(kernel.owed).__name__.lower() if kernel.owed is not fx.PROCEED else "its listeners"

@@ -190,7 +190,7 @@ class LoopFactory:
             driver.requests = restore_requests(session.events, override)
         attach(agent, driver)
         session.driven = True
-        session.listen(driver.publish_event)
+        session.listen(driver.publish_later)
         life = Life(host, agent, self._lives)
         self._lives[life] = None
         life.take_owners(options.owner)

@@ -30,6 +30,7 @@ from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
 from .sessions import Sessions
 from .tools.registry import ToolRegistry
+from .waiting import converging, warn_at
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -274,12 +275,12 @@ class Host:
             return
         with scope:
             while self._watched:
-                due = min([driver.warn_at() for driver in self._watched])
+                due = min([warn_at(driver) for driver in self._watched])
                 await trio.sleep_until(due)
                 for driver in list(self._watched):
-                    if driver.warn_at() <= trio.current_time():
+                    if warn_at(driver) <= trio.current_time():
                         del self._watched[driver]
-                        waiting = driver.converging()
+                        waiting = converging(driver)
                         LOGGER.warning(
                             "agent %s has been cancelled for %.1f s and still waits for %s (C10)",
                             driver.agent.id,

@@ -5,15 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
+from attrs import frozen
 
 from . import inputs as i
-from .agent import driver_if_any
+from .effects import PROCEED
 from .errors import MisuseError
 from .initiator import CURRENT
-from .session.reasons import ByParent
+from .schedule import STARTED
+from .session.reasons import ByParent, EndReason
 
 if TYPE_CHECKING:
     from .driver import Driver
+    from .kernel import Kernel
+
+
+@frozen
+class Converging:
+    """What a cancellation is waiting for (C10).
+
+    Attributes:
+        what: the operation that has not settled.
+        since: seconds on trio's clock when the cancel was made.
+        seconds: how long it has taken so far.
+    """
+
+    what: str
+    since: float
+    seconds: float
 
 
 def forbid_self_wait(driver: Driver, what: str) -> None:
@@ -50,9 +68,59 @@ def cancel_with_parent(driver: Driver) -> bool:
     waits for the child's convergence before it lets the cancellation go on, so that nothing of the child's happens
     after the parent's turn.
     """
+    from .agent import driver_if_any
+
     parent = driver.agent.parent
     above = driver_if_any(parent) if parent is not None else None
     if above is None or above.kernel.cause is None or not above.runs(CURRENT.get()):
         return False
     driver.feed(i.Cancel(ByParent(), above.kernel.keep))
     return True
+
+
+async def when_quiet(driver: Driver) -> EndReason | None:
+    """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
+    forbid_self_wait(driver, "when_idle()")
+    ended = driver.ended
+    if driver.quiet:
+        await trio.lowlevel.checkpoint()
+    try:
+        await _until_quiet(driver)
+    except trio.Cancelled:
+        if cancel_with_parent(driver):
+            with trio.CancelScope(shield=True):
+                await _until_quiet(driver)
+        raise
+    return driver.kernel.last_reason if driver.ended != ended else None
+
+
+async def _until_quiet(driver: Driver) -> None:
+    while not driver.quiet or driver.host.flushing(driver):
+        if driver.waiting is None:
+            driver.waiting = trio.lowlevel.ParkingLot()
+        await driver.waiting.park()
+
+
+# --- what a cancellation waits for (C10) ------------------------------------------------------------------------------
+
+
+def converging(driver: Driver) -> Converging | None:
+    """What a cancellation is waiting for (C10)."""
+    kernel = driver.kernel
+    if kernel.cause is None or driver.since is None or kernel.owed is None:
+        return None
+    return Converging(_waits_for(kernel), driver.since, trio.current_time() - driver.since)
+
+
+def warn_at(driver: Driver) -> float:
+    """When a convergence under way is worth a warning, on trio's clock."""
+    return (driver.since or 0.0) + driver.agent.options.convergence_warning
+
+
+def _waits_for(kernel: Kernel) -> str:
+    schedule = kernel.schedule
+    if schedule is not None:
+        running = [call.name for call, status in zip(schedule.calls, schedule.status, strict=True) if status == STARTED]
+        if running:
+            return f"tools: {', '.join(running)}"
+    return type(kernel.owed).__name__.lower() if kernel.owed is not PROCEED else "its listeners"

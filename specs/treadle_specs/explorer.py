@@ -1,4 +1,4 @@
-"""``treadle explore``: visit every reachable state of the shipped kernel and check every property there (§2).
+"""``treadle explore``: visit every reachable state of the shipped kernel and check every property there.
 
     python -m treadle_specs.explorer --ids 3
     python -m treadle_specs.explorer --ids 2 --json --save counterexamples/

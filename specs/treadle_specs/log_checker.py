@@ -1,4 +1,4 @@
-"""``treadle check LOG…``: read session logs and report every broken rule, with its id, event and line (§6).
+"""``treadle check LOG…``: read session logs and report every broken rule, with its id, event and line.
 
     python -m treadle_specs.log_checker session.jsonl
     python -m treadle_specs.log_checker --json sessions/*.jsonl

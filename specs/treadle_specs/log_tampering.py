@@ -1,4 +1,4 @@
-"""Small changes of a session log: what a checker of logs has to notice (§6)."""
+"""Small changes of a session log: what a checker of logs has to notice."""
 
 from __future__ import annotations
 

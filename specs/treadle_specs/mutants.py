@@ -1,4 +1,4 @@
-"""Every small change of the lifecycle table, and which layer of the specification notices it (§8).
+"""Every small change of the lifecycle table, and which layer of the specification notices it.
 
     python -m treadle_specs.mutants                    # all mutants, explorer only
     python -m treadle_specs.mutants --spin --markdown  # with spin as well, as a table

@@ -1,4 +1,4 @@
-"""``treadle export promela``: the lifecycle table with its verbs as a model for spin, and spin's verdict on it (§3).
+"""``treadle export promela``: the lifecycle table with its verbs as a model for spin, and spin's verdict on it.
 
     python -m treadle_specs.promela > treadle.pml
     python -m treadle_specs.promela --check

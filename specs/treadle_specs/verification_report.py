@@ -1,4 +1,4 @@
-"""Measures everything that ``docs/verification.md`` states, and writes the page (§8).
+"""Measures everything that ``docs/verification.md`` states, and writes the page.
 
     python -m treadle_specs.verification_report --write docs/verification.md
     python -m treadle_specs.verification_report --quick

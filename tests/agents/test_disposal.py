@@ -20,7 +20,7 @@ from treadle import (
     tool,
 )
 from treadle.decisions import Retry
-from treadle.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT
+from treadle.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT, AgentError
 from treadle.session.events import InboxSpliced, TurnEnd
 
 
@@ -290,11 +290,15 @@ async def test_idle_agents_own_no_task() -> None:
 async def test_a_clean_up_that_fails_when_the_host_is_left_is_an_event() -> None:
     told: list[Any] = []
 
+    def failed(made: AgentError) -> None:
+        assert isinstance(made.error, BaseExceptionGroup)
+        told.append((made.agent.id, made.error.exceptions[0]))
+
     def fail() -> None:
         raise ValueError("no")
 
     async with hosted() as host:
-        host.on(AGENT_ERROR, lambda made: told.append((made.agent.id, made.error.exceptions[0])))
+        host.on(AGENT_ERROR, failed)
         handle = await create(host, "a")
         handle.agent.scope.defer(fail)
     assert [(name, str(error)) for name, error in told] == [("a", "no")]

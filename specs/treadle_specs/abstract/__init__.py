@@ -1,1 +1,1 @@
-"""An abstraction of the kernel: one tagged message among arbitrary others, walked in Python and checked by spin (§3)."""
+"""An abstraction of the kernel: one tagged message among arbitrary others, walked in Python and checked by spin."""

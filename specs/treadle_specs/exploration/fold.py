@@ -1,4 +1,4 @@
-"""One commit, effect by effect: what its records add up to, and that each may stand where it stands (§1, safety).
+"""One commit, effect by effect: what its records add up to, and that each may stand where it stands.
 
 The fold starts from what held before the commit and believes only the effects. Afterwards it is compared with the
 kernel: the log, the notifications and the kernel's own state must tell the same story (I6, L5).

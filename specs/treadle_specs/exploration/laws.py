@@ -1,4 +1,4 @@
-"""What must hold of every commit and in every state (§1).
+"""What must hold of every commit and in every state.
 
 A law compares what the kernel did, as its effects add up, with what the contract wants. None looks at the lifecycle
 table: they would hold of any kernel that keeps the contract.

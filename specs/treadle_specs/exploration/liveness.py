@@ -1,4 +1,4 @@
-"""What must become possible, or must happen, without a further call (§1, liveness)."""
+"""What must become possible, or must happen, without a further call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breadth-first search over the kernel's states, so that the first counterexample is a shortest one (§2)."""
+"""Breadth-first search over the kernel's states, so that the first counterexample is a shortest one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from treadle import effects as fx
 from treadle import inputs as i
+from treadle.errors import TreadleError
 from treadle.kernel import Kernel
 from treadle.lifecycle import DISPOSED, IDLE, TABLE, Lifecycle, Row, State, Stateful, Trigger
 
@@ -227,6 +228,8 @@ def follow(node: Node, given: i.Input) -> Node | None:
     effects: tuple[fx.Effect, ...] = ()
     try:
         effects = kernel.receive(given)
+    except TreadleError as refused:
+        error = refused.with_traceback(None)  # a refusal that held its frames would hold the kernel
     except Exception as raised:
         error = raised
     check_refusal(node, given, error)
