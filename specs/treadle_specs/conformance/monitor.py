@@ -62,6 +62,7 @@ class Monitor:
 
     def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, loose: bool = False) -> None:
         """A message is on its way into the log."""
+        self._vanish.discard(message["id"])
         self.texts[message["id"]] = message["text"]
         self.known.intents[message["id"]] = Intent(wakes, heir, loose)
 
