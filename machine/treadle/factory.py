@@ -74,12 +74,6 @@ class LoopFactory:
         handle.recovery = opened.recovery
         return handle
 
-    async def adopt(self, header: SessionHeader, events: Iterable[Event], options: ResumeOptions) -> AgentHandle:
-        """Resume an agent on a session that was loaded and repaired already, without a store."""
-        given = options.agent_options
-        override = given.config if given is not None else None
-        return await self._publish(Session(header, events), options, given or DEFAULT_OPTIONS, "resume", override)
-
     def close(self) -> Awaitable[None]:
         """See ``AgentFactory.close``."""
         self._closed = True

@@ -12,6 +12,7 @@ from . import inputs as i
 from .agent import Agent, driver_of
 from .effects import Rejected
 from .handle import Disposal
+from .interruption import LEAVING
 from .points import AGENT_CREATED, AGENT_DISPOSED
 from .scope import Disposer, Scope
 from .session.reasons import ByDisposal
@@ -96,7 +97,10 @@ class Life:
                 if self._signal is not None:
                     self._signal._set(ByDisposal())  # pyright: ignore[reportPrivateUsage]
                 self.creation.cancel()
-            driver.feed(i.Dispose(keep_inbox))
+            try:
+                driver.feed(i.Dispose(keep_inbox))
+            except LEAVING as leaving:
+                self._host.leave(leaving)  # the disposal goes on, and the host ends in order (H5)
             if not driver.driving:
                 self._drained.set()
             children = self._host.agents.end_children(self.agent, keep_inbox)

@@ -1,4 +1,4 @@
-"""The end of an agent: in order, once, whatever it was doing (O4, O17, L9, N7; B101, B102)."""
+"""The end of an agent: in order, once, whatever it was doing (O4, O17, L9, N7)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Parents and children: a cancelled parent takes along what it awaits, children end first (O6, B106, B110)."""
+"""Parents and children: a cancelled parent takes along what it awaits, children end first (O6)."""
 
 from collections.abc import AsyncIterator
 from typing import Any

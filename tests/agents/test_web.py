@@ -106,7 +106,7 @@ def test_another_request_stops_the_turn_and_the_stream_ends() -> None:
             assert ends(agent) == ["aborted user"]
 
 
-@pytest.mark.rule("B108", "N2")
+@pytest.mark.rule("N2")
 def test_a_client_that_goes_away_leaves_the_turn_alone() -> None:
     held, script = hold()
 

@@ -18,6 +18,7 @@ from treadle.points import (
     AGENT_ERROR,
     AGENT_STATUS,
     ASSISTANT_STREAM,
+    CANCEL_REQUESTED,
     CONFIG_START_FAILED,
     INBOX_INSERTED,
     POINTS,
@@ -422,3 +423,30 @@ async def test_of_several_that_leave_one_is_raised() -> None:
         s.agent.inject(note("out"))
 
     await leaves(SystemExit, body)
+
+
+@pytest.mark.rule("H5", "N7", "O4")
+@pytest.mark.parametrize("point", [CANCEL_REQUESTED, SESSION_EVENT, AGENT_STATUS], ids=lambda point: point.name)
+@pytest.mark.parametrize("by", ["the owner", "leaving the host"])
+async def test_a_listener_that_leaves_while_its_agent_is_disposed_does_not_stop_the_disposal(
+    point: Emit[Any], by: str
+) -> None:
+    gate = Gate()
+
+    async def body(s: Stage) -> None:
+        other = await s.host.agents.create(agent_options=s.agent.options)
+        kept.append(other.agent)
+        s.agent.followup("go")
+        other.agent.followup("go")
+        await gate.reached()
+        for agent in (s.agent, other.agent):
+            agent.scope.on(point, raising(KeyboardInterrupt()))
+        if by == "the owner":
+            with trio.CancelScope(shield=True):
+                await s.handle.dispose()
+        else:
+            raise KeyboardInterrupt
+
+    kept: list[Any] = []
+    s = await leaves(KeyboardInterrupt, body, talk("x", gate), talk("y", Gate()), listen=False)
+    assert [agent.state for agent in (s.agent, *kept)] == [State.DISPOSED] * 2

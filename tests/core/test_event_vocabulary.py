@@ -1,4 +1,4 @@
-"""Events on the wire (contract §12 S2, S7, S10)."""
+"""Events on the wire (contract §12 S2, S7)."""
 
 from __future__ import annotations
 

@@ -24,13 +24,12 @@ from treadle import (
     ToolSchema,
     tool,
 )
-from treadle.creation import ResumeOptions
 from treadle.decisions import Enter, Retry
-from treadle.factory import LoopFactory
 from treadle.models.runtime import Models
 from treadle.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
 from treadle.request import restore_requests
 from treadle.session.events import RequestContext, RequestHeader, SystemMessageAdded
+from treadle.session.memory import MemoryStore
 from treadle.session.surface import Surface
 
 
@@ -129,26 +128,23 @@ def test_request_state_is_read_back_from_a_log() -> None:
 
 @pytest.mark.rule("Q2", "Q11", "L4")
 async def test_a_resumed_session_says_so_in_its_first_header_and_explicit_options_override_it_once() -> None:
-    async with stage("one", max_tokens=50) as s:
-        await s.ask("a")
-        header, events = s.agent.session.header, list(s.agent.session.events)
     model = ScriptedModel(["two", "three"])
-    async with Host() as host:
-        host.models.register("scripted", model)
-        factory = host.agents._factory
-        assert isinstance(factory, LoopFactory)
-        options = AgentOptions(model="newer")
-        handle = await factory.adopt(header, events, ResumeOptions(header.id, host.scope, agent_options=options))
-        agent = handle.agent
-        agent.followup("b")
-        await agent.when_idle()
-        agent.followup("c")
-        await agent.when_idle()
-        log = [line(entry) for entry in agent.session.events][len(events) :]
-        assert headers(log) == ["header resume", "context"]
-        assert [request.config for request in model.requests] == [CallConfig("scripted", "newer", 50)] * 2
-        assert "turn/start 2" in log
-        assert len(model.requests[0].messages) == 3
+    async with MemoryStore() as store:
+        async with stage("one", host=Host(store=store), max_tokens=50) as s:
+            await s.ask("a")
+        before = len(s.agent.session)
+        async with Host(store=store) as host:
+            host.models.register("scripted", model)
+            handle = await host.agents.resume(s.agent.id, agent_options=AgentOptions(model="newer"))
+            handle.agent.followup("b")
+            await handle.agent.when_idle()
+            handle.agent.followup("c")
+            await handle.agent.when_idle()
+            log = [line(entry) for entry in handle.agent.session.events[before:]]
+    assert headers(log) == ["header resume", "context"]
+    assert [request.config for request in model.requests] == [CallConfig("scripted", "newer", 50)] * 2
+    assert "turn/start 2" in log
+    assert len(model.requests[0].messages) == 3
 
 
 @pytest.mark.rule("Q2", "Q12")

@@ -1,4 +1,4 @@
-"""The session log in memory (contract §12 S1, S3, S4, S6, S8)."""
+"""The session log in memory (contract §12 S1, S3, S4, S6, S8, S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public bug reports on concurrency and lifecycle: what they describe cannot happen here (topic 6)."""
+"""Faults of concurrency and lifecycle that users met elsewhere: each test is named after the fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from treadle.session.memory import MemoryStore
 NOTICES = [point for point in POINTS if point.mode is Mode.EMIT and point is not AGENT_ERROR]
 
 
-@pytest.mark.rule("B101", "O4", "L9")
+@pytest.mark.rule("O4", "L9")
 async def test_dispose_mid_stream_closes_the_providers_stream_at_once(autojump_clock: MockClock) -> None:
     gate, closed = Gate(), []
 
@@ -44,7 +44,7 @@ async def test_dispose_mid_stream_closes_the_providers_stream_at_once(autojump_c
         assert isinstance(handle.agent.session.events[-1].data, TurnEnd)
 
 
-@pytest.mark.rule("B102", "O4", "P1")
+@pytest.mark.rule("O4", "P1")
 async def test_dispose_returns_after_the_turns_end_is_stored_and_the_session_reopens_at_once(
     autojump_clock: MockClock,
 ) -> None:
@@ -112,7 +112,7 @@ def misbehaving(s: Stage) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-@pytest.mark.rule("B104", "B105", "H5", "L8", "N8")
+@pytest.mark.rule("H5", "L8", "N8")
 @pytest.mark.parametrize("point", NOTICES, ids=lambda point: point.name)
 @pytest.mark.parametrize(
     "kind", ["raises", "raises later", "never returns", "leaks", "subscribes", "follows up", "steers", "injects"]
@@ -134,7 +134,7 @@ async def test_a_listener_that_misbehaves_starves_nobody_and_changes_no_turn(poi
             assert s.errors
 
 
-@pytest.mark.rule("B104", "C9", "H4")
+@pytest.mark.rule("C9", "H4")
 @pytest.mark.parametrize("point", [SESSION_EVENT, ASSISTANT_STREAM], ids=lambda point: point.name)
 async def test_a_listener_may_cancel_or_dispose_and_others_hear_everything_in_log_order(point: Any) -> None:
     for dispose in (False, True):
@@ -155,7 +155,7 @@ async def test_a_listener_may_cancel_or_dispose_and_others_hear_everything_in_lo
             assert s.ends == ["aborted disposed" if dispose else "aborted user"]
 
 
-@pytest.mark.rule("B109", "L5", "L6")
+@pytest.mark.rule("L5", "L6")
 async def test_idle_is_not_announced_while_work_is_queued_and_every_waiter_wakes_once() -> None:
     async with stage() as s:
         seen: list[str] = []
@@ -184,7 +184,7 @@ async def test_idle_is_not_announced_while_work_is_queued_and_every_waiter_wakes
         assert s.notices.count("status idle") == 1
 
 
-@pytest.mark.rule("B109", "L6", "L2")
+@pytest.mark.rule("L6", "L2")
 async def test_a_followup_in_the_same_tick_as_the_end_is_not_lost() -> None:
     async with stage() as s:
         extra = [2]
@@ -200,7 +200,7 @@ async def test_a_followup_in_the_same_tick_as_the_end_is_not_lost() -> None:
         assert s.pending == ([], [])
 
 
-@pytest.mark.rule("B111", "M1", "M2")
+@pytest.mark.rule("M1", "M2")
 @pytest.mark.parametrize("moment", ["stream", "tool"])
 async def test_maintenance_never_kills_a_turn_and_a_second_one_is_refused(moment: str) -> None:
     gate = Gate()
@@ -233,7 +233,7 @@ async def test_maintenance_never_kills_a_turn_and_a_second_one_is_refused(moment
         assert s.ends == ["completed", "completed"]
 
 
-@pytest.mark.rule("B108", "P8")
+@pytest.mark.rule("P8")
 async def test_when_a_turns_handle_resolves_its_records_are_durable(autojump_clock: MockClock) -> None:
     async with MemoryStore() as store, hosted("done", store=store) as host:
         handle = await create(host, "a")

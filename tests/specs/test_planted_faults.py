@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +40,7 @@ def test_the_stateful_suite_catches_the_fault_in_time(fault: Fault, record_prope
     oracle = Oracle()
     suite = type("Faulty", (Suite,), {"oracle": oracle, "lost": []})
     started = time.process_time()
-    with planted(fault), oracle.installed(), pytest.raises(Exception) as caught:
+    with planted(fault), oracle.installed(), pytest.raises(AssertionError) as caught:
         run_suite(suite, CHOSEN)
     seconds = time.process_time() - started
     record_property("caught", f"{caught.value}")
@@ -57,8 +55,12 @@ def test_another_layer_catches_the_fault_too(fault: Fault) -> None:
             assert explore(2, rows=fault.table, max_seconds=SECONDS).counterexample is not None
         return
     with planted(fault), pytest.raises(Violation):
-        for scenario in SCENARIOS.values():
-            sweep(scenario, {"do": "cancel", "cause": "user", "keep_inbox": True})
+        sweep_all()
+
+
+def sweep_all() -> None:
+    for scenario in SCENARIOS.values():
+        sweep(scenario, {"do": "cancel", "cause": "user", "keep_inbox": True})
 
 
 def test_a_fault_is_gone_when_it_was_planted() -> None:
@@ -68,5 +70,3 @@ def test_a_fault_is_gone_when_it_was_planted() -> None:
     oracle = Oracle()
     with oracle.installed():
         run_suite(type("Sound", (Suite,), {"oracle": oracle, "lost": []}), profile(20, 15))
-    assert json.dumps([fault.name for fault in FAULTS])
-    assert Path(__file__).exists()

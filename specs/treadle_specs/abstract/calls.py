@@ -10,7 +10,9 @@ from treadle.lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE
 
 from .fields import (
     CANCEL_CONVERGENCE,
+    DISPOSAL,
     DISPOSE_CAUSE,
+    DISPOSED,
     FREE,
     IDLE,
     MAINTENANCE,
@@ -62,6 +64,7 @@ def deliver(s: Abstract, turn: int, wakes: int, own: int, mark: int) -> None:
         else:
             fire(s, WAKE)
         assert s.state != IDLE or s.reserved == 1, "L2"
+        assert s.state != DISPOSAL, "D6"
 
 
 def spent(s: Abstract) -> None:
@@ -179,6 +182,7 @@ def cancel(s: Abstract, keep: int) -> None:
     if allows(s, CANCEL):
         stop_activity(s, USER, keep)
         fire(s, CANCEL)
+        assert s.state == CANCEL_CONVERGENCE, "C3"
     elif keep == 0:
         empty(s)
         s.latched = 0
@@ -198,6 +202,7 @@ def dispose(s: Abstract, keep: int) -> None:
     else:
         stop_activity(s, DISPOSE_CAUSE, keep)
     fire(s, DISPOSE)
+    assert s.state in (DISPOSAL, DISPOSED), "O4"
 
 
 def may_maintain(s: Abstract) -> bool:

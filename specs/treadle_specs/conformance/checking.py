@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from hypothesis import Phase, settings
 
@@ -84,7 +85,7 @@ def check_driver(
         Violation: a rule is broken that was not expected to be.
     """
     verdict = Verdict(driver=_name_of(make_rig), expected=frozenset(expected))
-    members = {"make_rig": staticmethod(make_rig), "lost": [], "core": core, "ignored": set[str]()}
+    members: dict[str, Any] = {"make_rig": staticmethod(make_rig), "lost": [], "core": core, "ignored": set[str]()}
     suite: type[Suite] = type("Driver", (Suite,), members)
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     for _ in range(rounds):
@@ -105,7 +106,7 @@ def check_driver(
 def _name_of(make_rig: MakeRig) -> str:
     rig = make_rig()
     try:
-        driver = rig.ask({"id": 1, "do": "hello"}).get("driver") or {}
+        driver: Json = rig.ask({"id": 1, "do": "hello"}).get("driver", {})
     finally:
         rig.stop()
     return f"{driver.get('name', 'unnamed')} {driver.get('version', '')}".strip() if driver else "unnamed"

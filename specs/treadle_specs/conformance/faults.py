@@ -18,7 +18,7 @@ from treadle.lifecycle import LIFECYCLE, TABLE, Row, State, Trigger
 from treadle.session.events import StepEnd
 from treadle.verbs import Verb
 
-Patch = tuple[Any, str, Any]
+Patch = tuple[Any, Any, Any]
 _ROWS: dict[State, dict[Trigger, Row]] = LIFECYCLE._rows  # pyright: ignore[reportPrivateUsage]  # the fault's place
 
 
@@ -67,7 +67,8 @@ def planted(fault: Fault) -> Generator[Fault]:
 
 
 def _value(owner: Any, name: Any) -> Any:
-    return owner[name] if isinstance(owner, dict) else vars(owner)[name]
+    held: Any = owner if isinstance(owner, dict) else vars(owner)
+    return held[name]
 
 
 def _put(owner: Any, name: Any, value: Any) -> None:
@@ -163,7 +164,10 @@ def _cause_of_the_last() -> list[Patch]:
 
 
 def _never_duplicate() -> list[Patch]:
-    return [(Kernel, "taken", lambda kernel, message_id: message_id in kernel.inbox.ids)]
+    def pending_only(kernel: Kernel, message_id: str) -> bool:
+        return message_id in kernel.inbox.ids
+
+    return [(Kernel, "taken", pending_only)]
 
 
 def _clears_untold() -> list[Patch]:

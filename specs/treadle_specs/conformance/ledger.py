@@ -18,6 +18,12 @@ NEXT_TURN, NEXT_STEP = "next-turn", "next-step"
 DONE = ("completed", "max-tokens")
 
 
+def items(record: Json, key: str) -> list[Any]:
+    """The list under a key; empty when it is absent or null."""
+    found: list[Any] | None = record.get(key)
+    return list(found) if found else []
+
+
 @define
 class Intent:
     """What the tester knows of a message before it is in the log.
@@ -217,7 +223,7 @@ class Ledger:
 
     def _answer(self, event: Json) -> None:
         self._in_step(event)
-        calls = list(event.get("calls") or [])
+        calls = items(event, "calls")
         require(not self.asked, "N1", "an answer comes while {} have no result", self.asked)
         require(len(set(calls)) == len(calls), "K3", "two calls of one answer are named alike: {}", calls)
         self.asked, self.called = list(calls), set()
@@ -247,7 +253,7 @@ class Ledger:
     def _spliced(self, event: Json) -> None:
         pending = self.lists[event["target"]]
         start, count = event["start"], event.get("removed") or 0
-        inserted: list[str] = list(event.get("inserted") or [])
+        inserted: list[str] = items(event, "inserted")
         fits = 0 <= start <= len(pending) and 0 <= count <= len(pending) - start
         require(fits, "I6", "a splice at {} removing {} does not fit {}", start, count, pending)
         require(count or inserted, "I2", "a splice that changes nothing is recorded")

@@ -1,4 +1,4 @@
-"""What must hold of a driver's answers: to requests, in reports, at gates (contract §2–§11).
+"""What must hold of a driver's reports: its log, its notifications, its gates (contract §2–§11).
 
 The monitor knows what the tester did and what the rig told, and nothing else. It predicts little and checks much: what
 the contract leaves open, it leaves open.
@@ -6,234 +6,14 @@ the contract leaves open, it leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
 from ..exploration.violation import require
-from .ledger import DONE, NEXT_STEP, NEXT_TURN, Intent, Json, Known, Ledger
+from .asking import TOOLS, Asking
+from .histories import derived, flat
+from .ledger import DONE, NEXT_STEP, NEXT_TURN, Json
 
-TOOLS = ("tool", "stubborn-tool")
 
-
-class Monitor:
-    """Watches one agent.
-
-    Args:
-        features: words of the rig's ``hello``.
-    """
-
-    def __init__(self, features: Iterable[str] = ()) -> None:
-        self.features = frozenset(features)
-        self.known = Known()
-        self.ledger = Ledger(self.known)
-        self.texts: dict[str, str] = {}
-        self.gates: list[Json] = []
-        self.current = True
-        self.disposing = self.gone = self.reserved = self.maintaining = False
-        self.status = "idle"
-        self._seen: set[str] = set()
-        self._ran: set[str] = set()
-        self._vanish: set[str] = set()
-        self._stops = 0
-        self._fatal = self._truncated = self._refused = False
-        self._tools: dict[str, Json] = {}
-        self._stream: list[Json] = []
-        self._arrived = ""
-        self._answered = self._cut = False
-        self._attends: frozenset[str] = frozenset()
-
-    # --- requests -----------------------------------------------------------------------------------------------------
-
-    def asked(self, request: Json, reply: Json) -> None:
-        """Take a request and its reply.
-
-        Raises:
-            Violation: the reply breaks a rule.
-        """
-        error: Json = reply.get("error") or {}
-        code = error.get("code")
-        require(code != "internal", "L8", "{} broke the driver: {}", request["do"], error.get("message"))
-        if code == "unsupported":
-            return
-        taker = _REQUESTS.get(request["do"])
-        if taker is not None:
-            taker(self, request, reply, code)
-        self.current = self.current and request["do"] in ("hello", "open", "listen", "pass", "settle")
-
-    def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, loose: bool = False) -> None:
-        """A message is on its way into the log."""
-        self._vanish.discard(message["id"])
-        self.texts[message["id"]] = message["text"]
-        self.known.intents[message["id"]] = Intent(wakes, heir, loose)
-
-    def _open(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "O1", "the agent cannot be opened: {}", code)
-        self._attends = frozenset(request.get("gates") or ())
-
-    def _deliver(self, request: Json, reply: Json, code: str | None) -> None:
-        message, accepted = request["message"], bool(reply.get("ok"))
-        if self.disposing:
-            require(not accepted, "L9", "{} is accepted by a disposed agent", message["id"])
-        elif self.current and message["id"] not in self.known.added and not self.known.surprises:
-            taken = self.ledger.taken(message["id"])
-            require(accepted is not taken, "I1", "{} is taken: {}; accepted: {}", message["id"], taken, accepted)
-            require(accepted or code == "duplicate-message", "I1", "{} is refused as {}", message["id"], code)
-        if not accepted:
-            return
-        self.expects(message, wakes=request["wakeup"])
-        busy = self.ledger.turn_open and self.known.cause is None
-        if request["wakeup"] and not (busy and self.current):
-            self.known.wake = True
-
-    def _inbox(self, request: Json, reply: Json, code: str | None) -> None:
-        op, ok = request["op"], bool(reply.get("ok"))
-        if self.disposing:
-            require(not ok, "L9", "an inbox operation is accepted by a disposed agent")
-            return
-        named = request.get("message_id")
-        if self.current and named is not None and ok:
-            pending = named in self.ledger.lists[NEXT_TURN] or named in self.ledger.lists[NEXT_STEP]
-            require(reply.get("pending", pending) is pending, "I2", "{} pending: {}", named, not pending)
-        if not ok:
-            require(code == "duplicate-message", "I1", "an inbox operation is refused as {}", code)
-            return
-        if op != "append" and op != "prepend":
-            self.known.may_drop = True
-        for message in [*request.get("inserted", []), *([request["message"]] if "message" in request else [])]:
-            self.expects(message, heir=named)
-
-    def _update(self, request: Json, reply: Json, code: str | None) -> None:
-        if self.disposing:
-            require(reply.get("outcome") != "applied", "L9", "an update is accepted by a disposed agent")
-            return
-        outcome, named = reply.get("outcome"), request["message_id"]
-        if self.current:
-            queued = named in self.ledger.lists[NEXT_TURN]
-            require(queued or outcome == "not-found", "I9", "{} is not queued, and the update is {}", named, outcome)
-            if queued and request["action"] == "steer":
-                live = self.ledger.turn_open and self.known.cause is None
-                wanted = "applied" if live else "steer-unavailable"
-                require(outcome == wanted, "I9", "steering {} is {}, not {}: {}", named, outcome, wanted, code)
-        if outcome == "applied":
-            if request["action"] == "edit":
-                self.texts[named] = request["text"]
-            self.known.may_drop = self.known.may_drop or request["action"] == "remove"
-
-    def _cancel(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "C1", "a cancel is refused: {}", code)
-        if not self.disposing:
-            self._stop(request.get("cause", "user"), keep=request.get("keep_inbox", False))
-
-    def _dispose(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "O4", "a dispose is refused: {}", code)
-        if not self.disposing:
-            self._stop("disposed", keep=request.get("keep_inbox", False))
-            self.disposing, self.reserved = True, False
-
-    def _stop(self, cause: str, *, keep: bool) -> None:
-        if not keep or cause == "disposed":
-            self.known.wake = False
-        if not keep:
-            self.known.may_drop = True
-            if self.current:
-                self._vanish.update(self.ledger.lists[NEXT_TURN], self.ledger.lists[NEXT_STEP])
-        if self.ledger.turn_open and self.known.cause is None:
-            self.known.cause, self.known.keep = cause, keep
-            self._stops += 1
-            self._tools = {call: answer for call, answer in self._tools.items() if answer.get("settled")}
-        elif self.maintaining and not self.disposing and not self.ledger.turn_open:
-            self.known.surprises = self.known.surprises or "state" not in self.features
-            self._stops = -1
-
-    def _reserve(self, request: Json, reply: Json, code: str | None) -> None:
-        del request, code
-        given = bool(reply.get("reserved"))
-        if self.current and (self.ledger.turn_open or self.reserved or self.disposing):
-            require(not given, "D8", "admission is reserved while it cannot be")
-        self.reserved = self.reserved or given
-
-    def _release(self, request: Json, reply: Json, code: str | None) -> None:
-        del request, reply, code
-        self.reserved = False
-
-    def _maintain(self, request: Json, reply: Json, code: str | None) -> None:
-        del request, code
-        given = bool(reply.get("ok"))
-        if self.current and (self.ledger.turn_open or self.reserved or self.disposing):
-            require(not given, "M1", "maintenance starts while the agent is not idle")
-        self.maintaining = self.maintaining or given
-
-    def _listen(self, request: Json, reply: Json, code: str | None) -> None:
-        del code
-        act = request["request"]
-        if not reply.get("ok"):
-            return
-        if act["do"] == "deliver":
-            self.expects(act["message"], wakes=act["wakeup"], loose=True)
-        for message in [
-            *act.get("inserted", []),
-            *([act["message"]] if act["do"] == "inbox" and "message" in act else []),
-        ]:
-            self.expects(message)
-        if act["do"] != "raise":
-            self.known.surprises = True
-
-    # --- gates --------------------------------------------------------------------------------------------------------
-
-    def _pass(self, request: Json, reply: Json, code: str | None) -> None:
-        gate = next((known for known in self.gates if known["gate"] == request["gate"]), None)
-        if gate is None:
-            return
-        if self.current and self.known.cause is None and not self.disposing and not self.known.surprises:
-            require(reply.get("ok"), "C3", "a gate that waits, {}, cannot be passed: {}", gate["kind"], code)
-        if not reply.get("ok"):
-            return
-        if "raise" in request and gate["kind"] not in (*TOOLS, "maintenance"):
-            self._fatal = True
-        match gate["kind"]:
-            case "pre-step":
-                self._admitted(gate, request.get("decide", "default"))
-            case "prompt-submit":
-                self._refused = self._refused or request.get("decide") == "block"
-            case "turn-stopping" if request.get("steer"):
-                self.expects(request["steer"], wakes=True)
-            case "tool" | "stubborn-tool":
-                self._settled_tool(gate, request)
-            case "model":
-                self._stream += request.get("chunks") or []
-                self._played(request.get("end"))
-            case "request-error" if request.get("action") != "retry":
-                self._fatal = True
-            case _:
-                pass
-
-    def _admitted(self, gate: Json, decide: Any) -> None:
-        if decide == "reject":
-            self._refused = True
-        elif decide != "default":
-            messages = decide["enter"]
-            ids = [message["id"] for message in messages]
-            self.known.left_out.update([one for one in gate["batch"] if one not in ids])
-            self.known.added.update([one for one in ids if one not in gate["batch"]])
-            self.known.rewrote = True
-            for message in messages:
-                self.texts[message["id"]] = message["text"]
-
-    def _settled_tool(self, gate: Json, request: Json) -> None:
-        self._tools[gate["call"]] = {"text": request.get("text", ""), "error": request.get("error", False)}
-        if "raise" in request:
-            self._tools[gate["call"]] = {"error": True}
-        elif request.get("concludes") and not request.get("error"):
-            self.known.concluding.add(gate["call"])
-        for message in request.get("contexts") or []:
-            self.expects(message, wakes=True)
-
-    def _played(self, end: Any) -> None:
-        self._answered = end is not None and isinstance(end, str)
-        self._cut = end == "max-tokens"
-        self._truncated = self._truncated or self._cut
-        if isinstance(end, dict) and "request-error" not in self._attends:
-            self._fatal = True
+class Monitor(Asking):
+    """Watches one agent."""
 
     # --- reports ------------------------------------------------------------------------------------------------------
 
@@ -271,7 +51,10 @@ class Monitor:
 
     def _event(self, event: Json) -> None:
         match event["type"]:
+            case "step/start":
+                self._before.clear()
             case "turn/end":
+                self._before.clear()
                 self._ended(event["reason"])
             case "tool/result":
                 self._result(event)
@@ -368,14 +151,7 @@ class Monitor:
         require(self.ledger.step_open, "T10", "a request is made outside a step")
         self._forget_stream()
         asked = [entry for message in gate["messages"] for entry in flat(message)]
-        wanted: list[tuple[str, ...]] = []
-        for entry in self.ledger.history:
-            if "message" in entry:
-                wanted.append(("user", self.texts.get(entry["message"], "")))
-            elif entry["role"] == "assistant":
-                wanted.append(("assistant", entry["text"], *entry["calls"]))
-            else:
-                wanted += [("result", call) for call in entry["results"]]
+        wanted = derived(self.ledger.history, self.texts)
         require(asked == wanted, "Q1", "the request is {}, and the log says {}", asked, wanted)
 
     def _rests(self, report: Json) -> None:
@@ -395,31 +171,3 @@ class Monitor:
             require(self.gone, "O4", "a disposed agent does not come to its end")
         if "state" in self.features and not self.gates:
             require(report["state"] in ("idle", "disposed"), "N7", "the agent rests in {}", report["state"])
-
-
-def flat(message: Json) -> list[tuple[str, ...]]:
-    """A message of a request, results apart; system prompts are left out."""
-    if message["role"] == "system":
-        return []
-    results = message.get("results") or []
-    if results:
-        return [("result", call) for call in results]
-    if message["role"] == "assistant":
-        return [("assistant", message.get("text") or "", *(message.get("calls") or []))]
-    return [("user", message.get("text") or "")]
-
-
-_Taker = Callable[[Monitor, Json, Json, "str | None"], None]
-_REQUESTS: dict[str, _Taker] = {
-    "open": Monitor._open,  # pyright: ignore[reportPrivateUsage]  # the table of the class's own methods
-    "deliver": Monitor._deliver,  # pyright: ignore[reportPrivateUsage]
-    "inbox": Monitor._inbox,  # pyright: ignore[reportPrivateUsage]
-    "update": Monitor._update,  # pyright: ignore[reportPrivateUsage]
-    "cancel": Monitor._cancel,  # pyright: ignore[reportPrivateUsage]
-    "dispose": Monitor._dispose,  # pyright: ignore[reportPrivateUsage]
-    "reserve": Monitor._reserve,  # pyright: ignore[reportPrivateUsage]
-    "release": Monitor._release,  # pyright: ignore[reportPrivateUsage]
-    "maintain": Monitor._maintain,  # pyright: ignore[reportPrivateUsage]
-    "listen": Monitor._listen,  # pyright: ignore[reportPrivateUsage]
-    "pass": Monitor._pass,  # pyright: ignore[reportPrivateUsage]
-}

@@ -63,12 +63,13 @@ class Oracle:
             self.pairs[model.state.name, trigger.name] += 1
             return fire(lifecycle, model, trigger)
 
-        patched: Any = Kernel
-        patched.receive, Lifecycle.fire = watched, counted
+        kernels: Any = Kernel
+        lifecycles: Any = Lifecycle
+        kernels.receive, lifecycles.fire = watched, counted
         try:
             yield self
         finally:
-            patched.receive, Lifecycle.fire = receive, fire
+            kernels.receive, lifecycles.fire = receive, fire
 
     def _check(self, before: Kernel, given: i.Input, effects: tuple[fx.Effect, ...], after: Kernel) -> None:
         self.commits += 1

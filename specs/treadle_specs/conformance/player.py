@@ -7,7 +7,7 @@ from typing import Any
 
 from ..exploration.violation import Violation, require
 from ..run_cases import compact_gate
-from .ledger import Json
+from .ledger import Json, items
 from .local import TICKS, Rig
 from .monitor import Monitor
 
@@ -33,7 +33,7 @@ class Player:
         self._verdict = verdict
         hello = self._ask({"do": "hello"})
         require(hello.get("protocol") == 1, "hello", "the rig answers hello with {}", hello)
-        self.features = frozenset(hello.get("features") or ())
+        self.features: frozenset[str] = frozenset(items(hello, "features"))
         self.ticks = TICKS in self.features
         self.monitor = Monitor(self.features)
 
@@ -49,7 +49,8 @@ class Player:
             Violation: the driver breaks a rule.
         """
         verb = step["do"]
-        if verb in SENSITIVE and not self.monitor.current and not self.ticks:
+        stopped = verb == "cancel" and self.monitor.known.cause is not None
+        if verb in SENSITIVE and not self.monitor.current and not self.ticks and not stopped:
             self.play({"do": "settle"})
         self.steps.append(step)
         if verb in ("tick", "look") and not self.ticks:

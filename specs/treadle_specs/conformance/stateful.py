@@ -6,19 +6,19 @@ ticks in a drawn order of tasks; a rig that cannot be ticked stays where it is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test  # pyright: ignore[reportUnknownVariableType]  # it does not say
 
 from ..exploration.violation import Violation
 from ..run_cases import compact_gate
 from .answering import answer
 from .ledger import NEXT_STEP, NEXT_TURN, Json
-from .local import LocalRig, MakeRig
+from .local import LocalRig, Rig
 from .oracle import Oracle
 from .player import Player
 
@@ -48,19 +48,19 @@ EARLY = 7
 class Suite(RuleBasedStateMachine):
     """Any driver behind a rig; subclasses say which."""
 
-    make_rig: ClassVar[MakeRig] = LocalRig
-    opening: ClassVar[Callable[[], Json]] = dict
+    make_rig: ClassVar[Any] = LocalRig
+    opening: ClassVar[Any] = dict
     oracle: ClassVar[Oracle | None] = None
     lost: ClassVar[list[tuple[list[Json], BaseException]]] = []
     core: ClassVar[bool] = False
-    ignored: ClassVar[set[str]] = set()
+    ignored: ClassVar[set[str]] = set[str]()
 
     def __init__(self) -> None:
         super().__init__()
         oracle = type(self).oracle
         if oracle is not None:
             oracle.forget()
-        self.rig = type(self).make_rig()
+        self.rig: Rig = type(self).make_rig()
         self.player: Player | None = None
         self.names = 0
         self.sent = ""
@@ -184,12 +184,15 @@ class Suite(RuleBasedStateMachine):
                 with self._held():
                     self.player.finish()
         finally:
-            end = getattr(self.rig, "drop", self.rig.stop) if self.broken else self.rig.stop
-            end()
+            drop: Callable[[], None] | None = getattr(self.rig, "drop", None)
+            if self.broken and drop is not None:
+                drop()
+            else:
+                self.rig.stop()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
-    def _play(self, request: Json | None, go: tuple[str, int, Any]) -> None:
+    def _play(self, request: Json | None, go: tuple[str, Any, Any]) -> None:
         player = self.player
         assert player is not None
         if self.broken:
@@ -216,7 +219,7 @@ class Suite(RuleBasedStateMachine):
         player.play({"do": "pass", "gate": compact_gate(gate), **given})
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _held(self) -> Generator[None]:
         """Remember the script of a run that breaks a rule; Hypothesis ends with the shortest.
 
         A run that breaks a rule that is known to be broken is over: nothing more is asked of it.
@@ -242,7 +245,9 @@ class Suite(RuleBasedStateMachine):
     @property
     def _pends(self) -> list[str]:
         """The ids that are pending."""
-        lists = self.player.monitor.ledger.lists if self.player is not None else {NEXT_TURN: [], NEXT_STEP: []}
+        if self.player is None:
+            return []
+        lists = self.player.monitor.ledger.lists
         return [*lists[NEXT_TURN], *lists[NEXT_STEP]]
 
     @property
@@ -285,7 +290,7 @@ def profile(examples: int, steps: int = 25, *, derandomize: bool = True) -> sett
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
         print_blob=False,
         report_multiple_bugs=False,
     )

@@ -299,9 +299,13 @@ class _FailingListener(_Failing):
         self.player.play({**self.scenario[0], **self.opening()})
         agent: Agent = self.rig.desk.agents[0]
         waterfall = not isinstance(self._point, (Emit, Serial))
-        agent.scope.on(self._point, self._in_turn if waterfall else lambda _: self.count())
+        agent.scope.on(self._point, self._in_turn if waterfall else self._told)
         self.scenario = self.scenario[1:]
         super().run(act, at)
+
+    def _told(self, payload: Any) -> None:
+        del payload
+        self.count()
 
     async def _in_turn(self, payload: Any, go_on: Callable[[], Any]) -> Any:
         del payload

@@ -28,7 +28,7 @@ class Broken:
 
     def script(self) -> Json:
         """As a case file has it; ``treadle replay`` plays it."""
-        opening = next((step for step in self.steps if step["do"] == "open"), {})
+        opening: Json = next((step for step in self.steps if step["do"] == "open"), {"do": "open"})
         return {
             "name": f"{self.rule}: {self.message}",
             "rules": [self.rule],

@@ -21,8 +21,8 @@ def _answers_twice() -> list[Patch]:
 
     def twice(kernel: Kernel, schedule: Any, given: inputs.CallSettled) -> None:
         settled(kernel, schedule, given)
-        kernel.out += [effect for effect in kernel.out if isinstance(effect, Record)
-                       and isinstance(effect.data, ToolResultAdded)]  # fmt: skip
+        told: list[Any] = list(kernel.out)
+        kernel.out += [one for one in told if type(one) is Record and type(one.data) is ToolResultAdded]
 
     return [(outcomes, "_call_settled", twice)]
 

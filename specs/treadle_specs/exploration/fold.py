@@ -209,16 +209,14 @@ class Fold:
         every = [message_id for target in self.lists.values() for message_id, _ in target]
         require(len(every) == len(set(every)), "I1", "an id is pending twice: {}", every)
         lost = [message_id for message_id, _ in removed if message_id not in inserted]
-        claim = type(self.given) is not i.SteerMessage and bool(lost) and data.outcome is None
-        require((data.outcome == "canceled") == (bool(lost) and not self._leaves(claim)), "I3", "outcome of {}", data)
+        moved = type(self.given) is i.SteerMessage
+        claim = bool(lost) and data.outcome is None and not moved
+        require(data.outcome is None or (lost and not moved), "I3", "the outcome of {}", data)
         if claim:
             require(not inserted and data.start == 0, "I3", "a claim is a pure deletion from the front: {}", data)
             self.unclaimed.extend(lost)
         elif data.outcome:
             self.dropped.extend(lost)
-
-    def _leaves(self, claim: bool) -> bool:
-        return claim or type(self.given) is i.SteerMessage
 
     def _inserted(self, removed: dict[str, bool], inserted: list[str]) -> list[Pending]:
         out: list[Pending] = []
