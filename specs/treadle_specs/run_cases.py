@@ -461,7 +461,7 @@ def main() -> int:
         except Skip as why:
             skipped += 1
             print(f"skip {label}: {why}")
-        except Exception as why:  # noqa: BLE001 (whatever a broken rig causes fails its case, not the run)
+        except Exception as why:
             failed += 1
             print(f"FAIL {label}: {why if isinstance(why, Failure) else repr(why)}")
     print(f"{time.monotonic() - began:.1f} s")

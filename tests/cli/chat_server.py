@@ -74,7 +74,7 @@ def serving() -> Iterator[ChatServer]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             script.requests.append(json.loads(body))
             script.headers.append(dict(self.headers))
-            answer = script.answers.pop(0) if script.answers else ["Done."]
+            answer: Any = script.answers.pop(0) if script.answers else ["Done."]
             if isinstance(answer, tuple):
                 self._json(*answer)
             else:

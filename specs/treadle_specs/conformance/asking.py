@@ -220,8 +220,8 @@ class Asking:
             self.known.added.update([one for one in ids if one not in gate["batch"]])
             self.known.rewrote = True
             for message in messages:
-                before: str = self.texts.get(message["id"], message["text"])
-                self._before[message["id"]] = before
+                name: str = message["id"]
+                self._before[name] = self.texts[name] if name in self.texts else str(message["text"])
                 self.texts[message["id"]] = message["text"]
 
     def _settled_tool(self, gate: Json, request: Json) -> None:

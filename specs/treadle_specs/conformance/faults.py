@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -67,7 +67,7 @@ def planted(fault: Fault) -> Generator[Fault]:
 
 
 def _value(owner: Any, name: Any) -> Any:
-    held: Any = owner if isinstance(owner, dict) else vars(owner)
+    held: Any = cast("Any", owner) if type(owner) is dict else vars(owner)
     return held[name]
 
 
