@@ -12,6 +12,7 @@ from .decisions import Allow, BlockPrompt, Enter, Reject
 from .effects import Admit
 from .errors import HookError
 from .hooks import waterfall
+from .lossless import repair_text
 from .models.messages import UserMessage, check_user_message
 from .points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
 from .prompt import assemble
@@ -74,7 +75,7 @@ async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tupl
         driver.admission_signal = None
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
-        return i.Refused(decision.reason, companions)
+        return i.Refused(repair_text(str(decision.reason)), companions)
     if decision.content is None:
         contexts = decision.additional_contexts
         return (*operation.batch, *contexts) if contexts else operation.batch

@@ -16,7 +16,7 @@ from .ids import new_id
 from .interruption import without_cancelled
 from .models.adapter import ModelRequest
 from .models.assembly import MalformedStream, Recorder, is_blank
-from .models.failures import Code, Failure, ModelFailure, failure_of
+from .models.failures import Code, Failure, ModelFailure, clean_failure, failure_of
 from .models.messages import AssistantMessage, Block, ToolCall
 from .models.runtime import PreparedCall
 from .models.stream import Chunk, Finish, Finished
@@ -59,6 +59,9 @@ async def run_attempt(
         driver.recorder = None
     if driver.kernel.cause is not None:
         return run.cut_off(error)
+    if isinstance(error, Exception) and run.recorder.finish is not None:
+        driver.report(error, "closing the model's stream")
+        error = None
     if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
         run.abandon(failure_of(error))
         raise error
@@ -237,7 +240,9 @@ class Attempt:
             )
         if finish.kind == "error" or finish.kind == "aborted":
             code = Code.ABORTED if finish.kind == "aborted" else Code.UNKNOWN
-            return finish.failure or Failure(finish.detail or f"the model finished with {finish.kind}", code.value)
+            if finish.failure is not None:
+                return clean_failure(finish.failure)
+            return Failure(finish.detail or f"the model finished with {finish.kind}", code.value)
         if finish.kind in _BLOCKED:
             detail = f": {finish.detail}" if finish.detail else ""
             return Failure(f"the provider withheld the answer ({finish.kind}{detail})", Code.CONTENT_FILTER.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
@@ -107,6 +108,7 @@ class Host:
         self._watched: dict[Driver, None] = {}
         self._watch_scope: trio.CancelScope | None = None
         self._flushing: dict[Driver, dict[trio.Event, None]] = {}
+        self.flush_tasks: dict[trio.lowlevel.Task, Driver] = {}
 
     @classmethod
     def from_config(cls, path: str | Path, *, parts: Parts | None = None, **options: Any) -> Self:
@@ -259,8 +261,8 @@ class Host:
         """Log a warning should the cancellation take longer than the agent's option says."""
         self._watched[driver] = None
         if self._watch_scope is None:
-            self._watch_scope = trio.CancelScope()
-            self.spawn(self._watch)
+            scope = self._watch_scope = trio.CancelScope()
+            self.spawn(lambda: self._watch(scope))
 
     def converged(self, driver: Driver) -> None:
         """The cancellation has converged."""
@@ -269,10 +271,7 @@ class Host:
             self._watch_scope.cancel()
             self._watch_scope = None
 
-    async def _watch(self) -> None:
-        scope = self._watch_scope
-        if scope is None:
-            return
+    async def _watch(self, scope: trio.CancelScope) -> None:
         with scope:
             while self._watched:
                 due = min([warn_at(driver) for driver in self._watched])
@@ -304,6 +303,7 @@ class Host:
         self._flushing.setdefault(driver, {})[done] = None
 
         async def flush() -> None:
+            self.flush_tasks[trio.lowlevel.current_task()] = driver
             try:
                 flushing = SessionFlushing(driver.agent, driver.session)
                 for listener in driver.agent.scope.listeners(SESSION_FLUSH):
@@ -312,10 +312,12 @@ class Host:
                         if result is not None:
                             await result
                     except BaseException as error:
-                        if leaving_in(error) is not None or without_cancelled(error) is None:
+                        cancelled = trio.current_effective_deadline() == -math.inf
+                        if leaving_in(error) is not None or (cancelled and without_cancelled(error) is None):
                             raise
                         driver.report_listener(listener, error)
             finally:
+                del self.flush_tasks[trio.lowlevel.current_task()]
                 done.set()
                 under_way = self._flushing[driver]
                 del under_way[done]

@@ -6,14 +6,17 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from .effects import Admit
-from .errors import PromptError
+from .errors import InvalidData, PromptError
 from .hooks import waterfall
-from .lossless import text_is_lossless
+from .lossless import check_json, text_is_lossless
 from .models.messages import UserMessage
 from .points import SYSTEM_PROMPT_ASSEMBLE, Prompt, PromptAssembly
 from .prompt_parts import PromptParts, Section, chosen_sections, fill, join_sections, prompt_parts, references
 from .session.config import ToolSchema
+from .sums import to_builtins
 from .tools.registry import tool_order, toolset
 
 if TYPE_CHECKING:
@@ -56,8 +59,22 @@ async def assemble(driver: Driver, operation: Admit) -> tuple[UserMessage, ...]:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:
         prompt = await default()
+    _check_prompt(prompt)
     driver.request_state.assembled(prompt.system, prompt.tools)
     return prompt.contexts
+
+
+def _check_prompt(prompt: Prompt) -> None:
+    """Refuse a prompt that the log could not hold (R2, S1)."""
+    try:
+        if type(prompt.system) is not str:
+            raise InvalidData("must be text", "system")
+        check_json(prompt.system, "system")
+        for schema in prompt.tools:
+            checked = msgspec.convert(to_builtins(schema), ToolSchema)
+            check_json(to_builtins(checked), f"tools.{checked.name}")
+    except (InvalidData, msgspec.ValidationError, TypeError) as error:
+        raise PromptError(f"an assemble hook returned a prompt that cannot be logged: {error} (R2, S1)") from error
 
 
 class Assembler:

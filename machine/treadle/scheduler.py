@@ -122,7 +122,9 @@ class Crew:
         if callable(mode):
             try:
                 return mode(prepared.arguments) is True
-            except Exception:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:
                 return False
         return mode is True
 

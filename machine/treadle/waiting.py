@@ -36,7 +36,8 @@ class Converging:
 
 def forbid_self_wait(driver: Driver, what: str) -> None:
     """Raise when the running task is awaited by the agent's own operation or creation: it would wait for itself (L6)."""
-    for task in (driver.task, driver.creator):
+    flushing = [task for task, owner in driver.host.flush_tasks.items() if owner is driver]
+    for task in (driver.task, driver.creator, *flushing):
         if task is not None and _stands_below(task):
             raise MisuseError(
                 f"{what} of agent {driver.agent.id!r} awaited by the agent's own tool, hook or creation "

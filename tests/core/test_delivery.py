@@ -12,6 +12,7 @@ from tests.stage import Gate, note, settled, stage, talk
 from treadle import (
     Admitted,
     Answer,
+    Block,
     Call,
     DuplicateMessage,
     HookSource,
@@ -22,6 +23,7 @@ from treadle import (
     Rejected,
     Text,
     ToolCall,
+    ToolResult,
     ToolRun,
     ToolSource,
     UserMessage,
@@ -217,12 +219,21 @@ async def test_what_is_no_acceptable_message_changes_nothing_anywhere(kind: str)
 
 @pytest.mark.rule("D3", "S1")
 async def test_blocks_and_sources_of_every_known_kind_are_accepted() -> None:
-    content = (Text("é\u2028\U0001f600"), Reasoning("r", {"k": [1]}), ToolCall("c", "n", "{}"))
+    content = (Text("é\u2028\U0001f600"), Reasoning("r", {"k": [1]}))
     async with stage("one") as s:
         s.agent.followup(UserMessage("a", content, ToolSource("c9")))
         await s.agent.when_idle()
         kept = s.model.requests[0].messages[0]
         assert kept == UserMessage("a", content, ToolSource("c9"))
+
+
+@pytest.mark.rule("D3", "N1")
+@pytest.mark.parametrize("block", [ToolCall("c", "n", "{}"), ToolResult("c")])
+async def test_a_call_or_a_result_in_a_users_message_is_refused(block: Block) -> None:
+    async with stage("one") as s:
+        with pytest.raises(InvalidMessage, match="the log's own"):
+            s.agent.followup(UserMessage("a", (block,)))
+        assert not s.agent.session.events
 
 
 @pytest.mark.rule("D3", "I1")

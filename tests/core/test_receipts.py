@@ -195,3 +195,24 @@ async def test_any_number_of_waiters_learn_one_fate() -> None:
         receipt._settle(Admitted(9, 9))
         assert fates == [Rejected("discarded")] * 2
         assert receipt.fate == Rejected("discarded")
+
+
+@pytest.mark.rule("D8", "L6", "L3")
+async def test_a_waiter_wakes_when_a_release_only_tells_what_is_parked() -> None:
+    woken: list[object] = []
+
+    async def wait() -> None:
+        woken.append(await s.agent.when_idle())
+
+    async with stage(talk(ValueError("no"))) as s, trio.open_nursery() as nursery:
+        s.agent.followup(note("a"))
+        s.agent.followup(note("b"))
+        await s.agent.when_idle()
+        release = s.agent.reserve_turn_admission()
+        assert release is not None
+        nursery.start_soon(wait)
+        await settled()
+        assert woken == []
+        release()
+        await settled()
+        assert (woken, s.notices[-1]) == ([None], "parked b")

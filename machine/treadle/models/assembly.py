@@ -131,7 +131,7 @@ class Recorder(msgspec.Struct):
                 chunk = _storable_end(chunk)
                 self.finish, self.finish_replay = chunk.finish, chunk.replay
             case UsageReport():
-                self.usage = chunk.usage
+                self.usage = _storable_usage(chunk.usage)
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
@@ -145,6 +145,8 @@ class Recorder(msgspec.Struct):
         self._runs.append(_Run(self.delta, self.index, self.texts, self.times))
 
     def _start(self, chunk: BlockStart) -> None:
+        if type(chunk.index) is not int or chunk.kind not in _KINDS:
+            raise malformed(f"no block can start as {chunk.kind!r} under the index {chunk.index!r}")
         if chunk.index in self._blocks:
             raise malformed(f"block {chunk.index} starts twice")
         if len(self._blocks) >= MAX_BLOCKS:
@@ -298,3 +300,15 @@ def _replay(replay: Any) -> Any:
     except Exception as error:
         raise malformed(f"replay data is not JSON: {error}") from error
     return msgspec.json.decode(msgspec.json.encode(replay))
+
+
+_KINDS = frozenset(_DELTA_KIND.values())
+
+
+def _storable_usage(usage: Usage) -> Usage:
+    """Token counts are whole numbers, or absent (C5, S1)."""
+    for name in Usage.__struct_fields__:
+        count = getattr(usage, name)
+        if count is not None and type(count) is not int:
+            raise malformed(f"usage reports {name} as {count!r}, which is no whole number")
+    return usage

@@ -73,10 +73,23 @@ def failure_of(error: BaseException) -> Failure:
     inner = innermost(error)
     if isinstance(inner, ModelFailure):
         return clean_failure(inner.failure)
-    code: object = getattr(inner, "code", None)
-    if not isinstance(code, str) or not code or not code.isascii() or len(code) > 64:
-        code = Code.UNKNOWN.value
-    return Failure(message=describe(inner), code=str.__str__(code))
+    return Failure(describe(inner), code_of(inner, Code.UNKNOWN.value))
+
+
+def code_of(error: BaseException, default: str) -> str:
+    """The exception's own ``code`` if it is a short word that the log can hold, else ``default``; never raises."""
+    try:
+        code: object = getattr(error, "code", None)
+    except BaseException:
+        return default
+    return clean_code(code, default)
+
+
+def clean_code(code: object, default: str) -> str:
+    """``code`` if it is a short word that the log can hold, else ``default``."""
+    if isinstance(code, str) and 0 < len(code) <= 64 and code.isascii():
+        return str.__str__(code)
+    return default
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -95,8 +108,9 @@ def clean_failure(failure: Failure) -> Failure:
     code = failure.code.value if isinstance(failure.code, Enum) else repair_text(str(failure.code))
     request_id = repair_text(str(failure.request_id)) if failure.request_id is not None else None
     asked = failure.retry_after
-    retry_after = asked if isinstance(asked, (int, float)) and math.isfinite(asked) else None
-    return Failure(message, code, failure.status, retry_after, request_id)
+    number = isinstance(asked, (int, float)) and not isinstance(asked, bool) and math.isfinite(asked)
+    status = failure.status if type(failure.status) is int else None
+    return Failure(message, code, status, asked if number else None, request_id)
 
 
 def describe(error: BaseException) -> str:
@@ -114,7 +128,7 @@ def describe(error: BaseException) -> str:
 def _one_line(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = "(its text cannot be shown)"
     name = type(error).__name__
     return f"{name}: {text}" if text else name

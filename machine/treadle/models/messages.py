@@ -241,6 +241,10 @@ def _check_block(message_id: str, index: int, block: object) -> None:
     if type(block) is Text:
         if type(block.text) is not str or not text_is_lossless(block.text):
             raise InvalidMessage(f"message {message_id!r}: content[{index}] is not text that UTF-8 can carry (D3, S1)")
+    elif type(block) is ToolCall or type(block) is ToolResult:
+        raise InvalidMessage(
+            f"message {message_id!r}: content[{index}] is a {type(block).__name__}; calls and results are the log's own (N1)"
+        )
     elif isinstance(block, Block):
         _check(BLOCKS, block, message_id, f"content[{index}]")
     else:

@@ -10,6 +10,7 @@ import msgspec
 from attrs import field, frozen
 
 from ..errors import MisuseError
+from ..lossless import text_is_lossless
 from ..models.messages import Block, ToolCall, UserMessage
 from ..session.config import ToolSchema
 from ..signal import Signal
@@ -126,6 +127,8 @@ def _check_fields(tool: Tool) -> None:
     description = cast("object", tool.description)
     if not isinstance(description, str):
         raise MisuseError(f"tool {name!r} needs a description in text (K1)")
+    if not text_is_lossless(name) or not text_is_lossless(description):
+        raise MisuseError(f"tool {name!r}: name and description must be text that UTF-8 can carry (K1, S1)")
     if not callable(tool.execute):
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
     if tool.timeout is not None and not tool.timeout > 0:

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from ..errors import InvalidData
 from ..lossless import check_json, repair_text, text_is_lossless
-from ..models.failures import describe
+from ..models.failures import clean_code, code_of, describe
 from ..models.messages import BLOCKS, Block, Text, UserMessage, check_user_message
 from ..session.events import ToolResultAdded
 from .definition import Tool, ToolOutput
@@ -43,16 +43,9 @@ def error_result(message: str, code: str) -> Result:
     return Result((Text(repair_text(message)),), True, clean_code(code, "TOOL_FAILED"))
 
 
-def clean_code(code: object, default: str) -> str:
-    """``code`` if it is a short word that the log can hold, else ``default``."""
-    if isinstance(code, str) and 0 < len(code) <= 64 and code.isascii():
-        return str.__str__(code)
-    return default
-
-
 def raised(error: BaseException, default: str = "TOOL_FAILED") -> Result:
     """What a raising tool or stage gives: its own code if it has one (K3)."""
-    return error_result(describe(error), clean_code(getattr(error, "code", None), default))
+    return error_result(describe(error), code_of(error, default))
 
 
 def normalize(tool: Tool, returned: Any) -> Result:

@@ -67,7 +67,7 @@ def planted(fault: Fault) -> Generator[Fault]:
 
 
 def _value(owner: Any, name: Any) -> Any:
-    held: Any = cast("Any", owner) if type(owner) is dict else vars(owner)
+    held = cast("dict[Any, Any]", owner if type(owner) is dict else vars(owner))
     return held[name]
 
 

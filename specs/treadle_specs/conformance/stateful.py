@@ -41,6 +41,8 @@ HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message"
          "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
 CROWD = 4
 """So many pending messages are enough for an idle agent."""
+SURE = 3
+"""A dispose ends everything that is worth trying: it is made less often than it is drawn."""
 EARLY = 7
 """How many requests come before a dispose, so that there is something to dispose of."""
 
@@ -143,8 +145,10 @@ class Suite(RuleBasedStateMachine):
     @precondition(lambda self: self.player and len(self.player.steps) > EARLY and not self.player.monitor.disposing)
     @rule(keep=st.booleans(), sure=st.integers(0, 4), go=GOING)
     def dispose(self, sure: int, go: Any, *, keep: bool) -> None:
-        """The agent is disposed."""
-        if sure > 2:
+        """The agent is disposed, perhaps while it is being cancelled (O4)."""
+        if sure == SURE and self._busy:
+            self._play({"do": "cancel", "cause": "user", "reason": "r", "keep_inbox": keep}, ("tick", 0, ()))
+        if sure >= SURE:
             self._play({"do": "dispose", "keep_inbox": keep}, go)
 
     @precondition(lambda self: self.player and self.player.gates)
