@@ -95,13 +95,25 @@ def replay_main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     status = 0
     for path in given.scripts:
-        read: Any = json.loads(path.read_text(encoding="utf-8"))
-        scripts = cast("list[dict[str, Any]]", read if isinstance(read, list) else [read])
-        for script in scripts:
+        for script in _scripts(path, parser):
             told = _replayed(script, given.rig)
             status = status or int(told is not None)
             sys.stdout.write(f"{script['name']}: {told or 'holds'}\n")
     return status
+
+
+def _scripts(path: Path, parser: argparse.ArgumentParser) -> list[dict[str, Any]]:
+    """The scripts of a file; leaves with a clear word when it holds none."""
+    try:
+        read: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        parser.error(f"{path} cannot be read as a script: {error}")
+    scripts: list[Any] = read if isinstance(read, list) else [read]
+    if not all(
+        isinstance(script, dict) and {"name", "steps"} <= set(cast("dict[str, Any]", script)) for script in scripts
+    ):
+        parser.error(f"{path} is no script that `treadle conform` or `treadle explore` saved")
+    return scripts
 
 
 def _replayed(script: dict[str, Any], command: str) -> str | None:

@@ -106,6 +106,10 @@ MOUNTS: tuple[Mount, ...] = (
           "Play saved counterexamples on a driver again.", "specs", raw=True),
     Mount(("explore",),  "treadle_specs.explorer:main",
           "Visit every state of the kernel and check every property there.", "specs", raw=True),
+    Mount(("check",),    "treadle_specs.log_checker:main",
+          "Hold session logs to the rules, whoever wrote them.", "specs", raw=True),
+    Mount(("export", "promela"), "treadle_specs.promela:main",
+          "Write the lifecycle as a Promela model for spin.", "specs", raw=True),
 )
 # fmt: on
 
