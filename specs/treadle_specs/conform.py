@@ -108,7 +108,7 @@ def _scripts(path: Path, parser: argparse.ArgumentParser) -> list[dict[str, Any]
         read: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         parser.error(f"{path} cannot be read as a script: {error}")
-    scripts: list[Any] = read if isinstance(read, list) else [read]
+    scripts = cast("list[Any]", read if isinstance(read, list) else [read])
     if not all(
         isinstance(script, dict) and {"name", "steps"} <= set(cast("dict[str, Any]", script)) for script in scripts
     ):
