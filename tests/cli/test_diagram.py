@@ -163,3 +163,9 @@ def test_a_log_that_is_torn_is_drawn_and_told(tmp_path: Path, capsys: Capture) -
     streams = capsys.readouterr()
     assert "enter ×2" in streams.out
     assert "half a line" in streams.err
+
+
+def test_a_file_name_that_asks_for_no_known_format_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["diagram", "-o", str(tmp_path / "life.png")]) == 2
+    assert ".png" in capsys.readouterr().err
+    assert not (tmp_path / "life.png").exists()

@@ -21,6 +21,14 @@ SEQUENCE = Group("A session's messages", sort_key=2)
 _BY_SUFFIX: dict[str, Format] = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".md": "table", ".mmd": "mermaid"}
 
 
+def _format_of(out: Path | None) -> Format:
+    """The format that a file's name asks for; Mermaid where nothing does."""
+    suffix = out.suffix.lower() if out is not None else ""
+    if suffix and suffix not in _BY_SUFFIX and suffix != ".txt":
+        raise MisuseError(f"nothing is drawn as {suffix}: use {', '.join(_BY_SUFFIX)}, or say --format")
+    return _BY_SUFFIX.get(suffix, "mermaid")
+
+
 def diagram(
     *,
     format: Annotated[Format | None, Parameter(alias="-f")] = None,
@@ -47,7 +55,7 @@ def diagram(
     """
     if check and out is None:
         return _check_committed()
-    kind = format or _BY_SUFFIX.get(out.suffix if out is not None else "", "mermaid")
+    kind = format or _format_of(out)
     if sequence is not None:
         if log or coverage:
             raise MisuseError("--sequence draws one session: leave --log and --coverage out")
