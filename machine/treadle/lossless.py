@@ -31,6 +31,26 @@ def repair_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def check_depth(value: Any) -> None:
+    """Check that decoded JSON nests no deeper than ``MAX_DEPTH``, whatever the interpreter's own bound is.
+
+    Raises:
+        InvalidData: it does (X3).
+    """
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return
+        level = [
+            inner
+            for item in level
+            if type(item) is dict or type(item) is list
+            for inner in (cast("dict[str, Any]", item).values() if type(item) is dict else cast("list[Any]", item))
+        ]
+    if any([type(item) is dict or type(item) is list for item in level]):
+        raise InvalidData(f"nested deeper than {MAX_DEPTH} levels (X3)")
+
+
 def check_json(value: Any, path: str = "$") -> None:
     """Check that ``value`` is losslessly JSON.
 

@@ -282,7 +282,7 @@ def test_an_unknown_type_that_may_not_be_ignored_refuses_the_load() -> None:
     ],
 )
 def test_a_line_that_is_no_event_is_invalid_data(line: bytes) -> None:
-    with pytest.raises(InvalidData, match=r"no valid event|needs an object|missing required"):
+    with pytest.raises(InvalidData, match=r"no valid event|needs an object|missing required|nested deeper"):
         decode_event(line)
 
 

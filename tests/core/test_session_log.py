@@ -28,7 +28,7 @@ from treadle import (
     session_id,
     tool,
 )
-from treadle.lossless import MAX_DEPTH, check_json, repair_text
+from treadle.lossless import MAX_DEPTH, check_depth, check_json, repair_text
 from treadle.models.messages import (
     ToolResult,
     ToolResultMessage,
@@ -163,8 +163,11 @@ def test_lossless_json_is_checked_with_paths_and_bounds() -> None:
     for _ in range(MAX_DEPTH):
         deep = [deep]
     check_json(deep)
-    with pytest.raises(InvalidData, match="nested deeper"):
-        check_json([deep])
+    check_depth(deep)
+    for check in (check_json, check_depth):
+        with pytest.raises(InvalidData, match="nested deeper"):
+            check([deep])
+    check_depth({"a": [{}, {"b": 1}]})
     assert repair_text("a\ud83d\ude00\ud800") == "a\U0001f600\ufffd"
 
 

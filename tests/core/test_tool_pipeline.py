@@ -59,6 +59,7 @@ async def test_empty_arguments_are_an_empty_object(text: str) -> None:
         ("true", "not a boolean"),
         ("null", "not null"),
         ("[" * 10_000 + "]" * 10_000, "nested deeper"),
+        ('{"x": ' + "[" * 200 + "]" * 200 + "}", "nested deeper than 200 levels"),
         ('{"x": ' * 10_000 + "1" + "}" * 10_000, "nested deeper"),
         ('{"x": NaN}', "no valid JSON"),
     ],

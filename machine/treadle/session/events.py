@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
-from ..lossless import check_json
+from ..lossless import check_depth, check_json
 from ..models.failures import Failure
 from ..models.messages import AssistantMessage, Block, SystemMessage, UserMessage
 from ..models.stream import Finish, TimedStream, Usage
@@ -187,6 +187,8 @@ def decode_event(line: bytes | bytearray | memoryview) -> Event:
             data = decoder.decode(raw.data)
         elif raw.ignorable:
             data = msgspec.json.decode(raw.data)
+            check_json(data)
+            check_depth(data)
         else:
             raise SessionFormatUnsupported(
                 f"event {raw.seq} has the type {raw.type!r}, which is unknown here and not ignorable (S2): "

@@ -11,9 +11,10 @@ import trio
 from attrs import define, evolve
 
 from ..decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
+from ..errors import InvalidData
 from ..hooks import emit, waterfall
 from ..interruption import leaving_in, without_cancelled
-from ..lossless import MAX_DEPTH
+from ..lossless import MAX_DEPTH, check_depth
 from ..models.failures import innermost
 from ..models.messages import ToolCall, check_user_message
 from ..points import (
@@ -94,7 +95,9 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise ValueError(f"the arguments are longer than {MAX_ARGUMENT_CHARACTERS} characters")
     try:
         value: Any = msgspec.json.decode(text)
-    except RecursionError:
+        if text.count("{") + text.count("[") > MAX_DEPTH:
+            check_depth(value)
+    except (RecursionError, InvalidData):
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         place = "" if "(byte" in str(error) else f" (byte {len(text.encode('utf-8', 'replace'))})"
