@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .conformance.checking import ProcessRig, check_cases, check_driver, replay_script
+from .conformance.drawing import draw_script
 from .conformance.verdicts import Verdict
 from .exploration.violation import Violation
 
@@ -40,7 +41,7 @@ def conform(
         core: only what every driver has; the cases are left out.
         cases: run the packaged cases.
         expected: rules and names of cases that are known to fail.
-        save: folder for a script per broken rule.
+        save: folder for a script per broken rule, each with its sequence diagram in Mermaid.
     """
     verdict = check_driver(lambda: ProcessRig(rig), examples=examples, core=core, expected=expected, raises=False)
     if cases and not core:
@@ -50,6 +51,7 @@ def conform(
         for one in verdict.broken:
             text = json.dumps([one.script()], indent=1, ensure_ascii=False) + "\n"
             (save / f"{one.rule}.json").write_text(text, encoding="utf-8")
+            (save / f"{one.rule}.mmd").write_text(draw_script(one.script(), ProcessRig(rig)), encoding="utf-8")
     return verdict
 
 
