@@ -9,6 +9,7 @@ import trio
 
 from . import inputs as i
 from .agent import Agent, attach, driver_of
+from .checks import SessionChecks
 from .creation import CreateOptions, ResumeOptions, Setup
 from .driver import Driver
 from .durability import let_go, persist, remove, reopen, store_new
@@ -184,6 +185,8 @@ class LoopFactory:
             driver.requests = restore_requests(session.events, override)
         attach(agent, driver)
         session.driven = True
+        if host.checks:
+            session.checks = SessionChecks(session)
         session.listen(driver.publish_later)
         life = Life(host, agent, self._lives)
         self._lives[life] = None

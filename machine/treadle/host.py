@@ -341,10 +341,8 @@ class Host:
 
     def check_request(self, driver: Driver, request: ModelRequest) -> None:
         """With checks on, rebuild the request from the log and compare (Q1, N1)."""
-        if self.checks:
-            from .checks import check_request
-
-            check_request(driver.session, request)
+        if driver.session.checks is not None:
+            driver.session.checks.check_request(request)
 
     def __repr__(self) -> str:
         return f"<Host with {len(self.agents)} agents>"

@@ -11,6 +11,7 @@ from treadle import BlockEnd, BlockStart, Failure, Finish, Finished, ModelFailur
 from treadle.decisions import BlockPrompt
 from treadle.models.failures import failure_of
 from treadle.points import PROMPT_SUBMIT, SESSION_FLUSH
+from treadle.session.events import StepEnd
 
 
 def text(*more: treadle.Chunk, kind: str = "text") -> list[treadle.Chunk]:
@@ -115,3 +116,12 @@ async def test_two_cancels_in_one_breath_leave_one_watch() -> None:
 def test_a_failure_keeps_its_own_facts() -> None:
     failure = Failure("m", "RATE_LIMIT", 429, 1.5, "r")
     assert failure_of(ModelFailure(failure)) == failure
+
+
+@pytest.mark.rule("N8", "T10")
+async def test_with_checks_on_an_event_that_breaks_the_grammar_raises_where_it_is_written() -> None:
+    async with treadle.open_agent(model=treadle.ScriptedModel(["one"]), checks=True) as agent:
+        agent.followup("a")
+        assert isinstance(await agent.when_idle(), treadle.Completed)
+        with pytest.raises(treadle.InvariantViolated):
+            agent.session.commit(StepEnd(1, 1))

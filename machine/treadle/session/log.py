@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,6 +30,9 @@ from .events import (
     type_of,
 )
 from .surface import Surface
+
+if TYPE_CHECKING:
+    from ..checks import SessionChecks
 
 FORMAT_VERSION = 1
 """The format this version writes (P5)."""
@@ -108,6 +111,7 @@ class Session:
         "_surface",
         "call_ids",
         "cells",
+        "checks",
         "driven",
         "header",
         "recorded",
@@ -121,6 +125,7 @@ class Session:
         self.call_ids: set[str] = set()
         self.driven = False
         self.cells: dict[Any, Any] | None = None
+        self.checks: SessionChecks | None = None
         self._events: list[Event] = []
         self._surface = Surface()
         self._call_seqs: dict[str, int] = {}
@@ -210,6 +215,8 @@ class Session:
         self._take(entry)
         if self._sink is not None:
             self._sink(entry)
+        if self.checks is not None:
+            self.checks.take(entry)
         if self._listener is not None:
             self._listener(entry)
         return entry
@@ -233,6 +240,8 @@ class Session:
             self._events.append(entry)
         if self._sink is not None:
             self._sink(entry)
+        if self.checks is not None:
+            self.checks.take(entry)
         return entry
 
     def _take(self, entry: Event) -> None:
