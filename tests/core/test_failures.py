@@ -74,9 +74,18 @@ async def fails_the_call(s: Stage, fail: Once) -> None:
 
 async def works_again(s: Stage) -> None:
     assert s.agent.state is State.IDLE
+    before = len(s.log)
     with trio.fail_after(5):
         await s.ask("again")
-    assert s.ends[-1] == "completed"
+    turn = len(s.ends)
+    assert s.log[before:] == [
+        f"turn/start {turn}",
+        f"step/start {turn}.1",
+        "user again",
+        "assistant 'Done.'",
+        f"step/end {turn}.1",
+        f"turn/end {turn} completed",
+    ]
 
 
 def hook(fail: Once, *, asynchronous: bool) -> Callable[..., Any]:
