@@ -19,8 +19,10 @@ from treadle import (
     ByUser,
     Call,
     Failure,
+    Host,
     MisuseError,
     ModelFailure,
+    ScriptedModel,
     Signal,
     State,
     ToolOutput,
@@ -355,11 +357,17 @@ async def test_no_hook_starts_under_a_cancel_that_came_first() -> None:
         if told.event.type == cancel_at:
             s.agent.cancel()
 
-    for cancel_at, expected in (("turn/start", []), ("assistant/attempt", ["pre-step"]), ("step/end", ["pre-step"])):
+    for cancel_at, expected in (
+        ("turn/start", []),
+        ("step/start", ["pre-step"]),
+        ("assistant/attempt", ["pre-step", "request"]),
+        ("step/end", ["pre-step", "request"]),
+    ):
         ran.clear()
         first = talk(ModelFailure(Failure("no", "SERVER"))) if cancel_at == "assistant/attempt" else "one"
         async with stage(first) as s:
             s.agent.scope.on(PRE_STEP, partial(hook, "pre-step"))
+            s.agent.scope.on(REQUEST, partial(hook, "request"))
             s.agent.scope.on(REQUEST_ERROR, partial(hook, "request-error"))
             s.agent.scope.on(TURN_STOPPING, partial(hook, "turn-stopping"))
             s.agent.scope.on(SESSION_EVENT, cancel)
@@ -377,3 +385,19 @@ async def test_a_cancel_from_a_result_listener_stops_the_rest() -> None:
         s.agent.scope.on(TOOLS_RESULT, lambda told: s.agent.cancel())
         await s.ask("a")
         assert "result call_2 ABORTED_BEFORE_DISPATCH" in s.log
+
+
+@pytest.mark.rule("C1", "N7")
+async def test_a_loop_in_which_nothing_ever_waits_can_still_be_stopped_by_another_task() -> None:
+    @tool
+    async def again() -> None: ...
+
+    model = ScriptedModel(default=Answer(calls=[Call("again")]))
+    async with stage(model=model, tools=[again], listen=False, host=Host()) as s:
+        s.agent.followup(note("a"))
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        s.agent.cancel()
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user"]
+        assert 1 < len(model.requests) < 500

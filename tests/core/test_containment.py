@@ -24,6 +24,7 @@ from treadle.points import (
     POINTS,
     PRESET_SELECTED,
     SESSION_EVENT,
+    SESSION_FLUSH,
     SESSION_START,
 )
 
@@ -450,3 +451,16 @@ async def test_a_listener_that_leaves_while_its_agent_is_disposed_does_not_stop_
     kept: list[Any] = []
     s = await leaves(KeyboardInterrupt, body, talk("x", gate), talk("y", Gate()), listen=False)
     assert [agent.state for agent in (s.agent, *kept)] == [State.DISPOSED] * 2
+
+
+@pytest.mark.rule("H5", "P8")
+async def test_a_flush_that_leaves_the_program_ends_the_host() -> None:
+    async def flush(told: Any) -> None:
+        raise SystemExit
+
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(SESSION_FLUSH, flush)
+        s.agent.followup("a")
+
+    s = await leaves(SystemExit, body)
+    assert s.ends == ["completed"]

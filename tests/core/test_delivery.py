@@ -29,6 +29,7 @@ from treadle import (
     UserMessage,
     tool,
 )
+from treadle.agent import driver_of
 from treadle.models.messages import MAX_BLOCKS
 from treadle.points import (
     INBOX_DISCARDED,
@@ -192,9 +193,9 @@ WRONG: dict[str, Any] = {
     "text that is no text": UserMessage("a", (Text(5),)),  # type: ignore[arg-type]
     "text with a lone surrogate": UserMessage("a", (Text("\udfff"),)),
     "a block with wrong fields": UserMessage("a", (Reasoning(5),)),  # type: ignore[arg-type]
-    "a block that JSON cannot hold": UserMessage("a", (ToolCall("c", "n", "", float("nan")),)),
-    "a block that comes back changed": UserMessage("a", (ToolCall("c", "n", "", (1, 2)),)),
-    "a block that cannot be encoded": UserMessage("a", (ToolCall("c", "n", "", object()),)),
+    "a block that JSON cannot hold": UserMessage("a", (Reasoning("r", float("nan")),)),
+    "a block that comes back changed": UserMessage("a", (Reasoning("r", (1, 2)),)),
+    "a block that cannot be encoded": UserMessage("a", (Reasoning("r", object()),)),
     "no source": UserMessage("a", (Text("x"),), None),  # type: ignore[arg-type]
     "a source with wrong fields": UserMessage("a", (Text("x"),), ToolSource(5)),  # type: ignore[arg-type]
     "a source with a lone surrogate": UserMessage("a", (Text("x"),), HookSource("\ud800")),
@@ -244,6 +245,10 @@ async def test_a_refused_duplicate_keeps_the_first_receipt() -> None:
             s.agent.send(note("a"), "next-turn", wakeup=False)
         s.agent.inbox.remove("a")
         assert await receipt.outcome() == Rejected("discarded")
+        s.agent.inbox.append("next-turn", note("b"))
+        with pytest.raises(DuplicateMessage):
+            s.agent.followup(note("b"))
+        assert driver_of(s.agent).receipts == {}
 
 
 # --- D4, D5 -----------------------------------------------------------------------------------------------------------

@@ -225,3 +225,26 @@ async def test_after_step_start_the_same_holds_for_the_accepted_batch(keep: bool
         kept = ["user a"] if keep else []
         assert s.log == ["turn/start 1", "step/start 1.1", *kept, "step/end 1.1", "turn/end 1 aborted user"]
         assert s.requests == []
+
+
+@pytest.mark.rule("C5", "Q5")
+async def test_a_failure_whose_finish_had_arrived_is_no_answer() -> None:
+    gate = Gate()
+
+    async def failing(request: Any) -> Any:
+        try:
+            yield BlockStart(0, "text")
+            yield TextDelta(0, "half")
+            yield Finished(Finish("error", Failure("busy", "SERVER")))
+        finally:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
+
+    async with stage(failing) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        gate.open()
+        await s.agent.when_idle()
+        assert s.log[3:] == ["attempt", "step/end 1.1", "turn/end 1 aborted user"]
+        assert s.facts(AssistantAttempt)[0].finish == Finish("error", Failure("busy", "SERVER"))

@@ -209,6 +209,9 @@ def test_a_copy_goes_its_own_way() -> None:
     assert kernel.schedule is not None
     assert twin.schedule is not None
     assert (kernel.schedule.running, twin.schedule.running) == (0, 1)
+    third = twin.copy()
+    feed(third, i.CallFinished(0), i.CallSettled(0, ToolResultAdded("c1")))
+    assert third.copy().schedule.next_settle == 1  # type: ignore[union-attr]
     assert not any(isinstance(effect, Begin) for effect in kernel.receive(i.ClearInbox()))
     assert in_admission().copy().schedule is None
 

@@ -333,3 +333,18 @@ async def test_a_task_that_leaves_the_program_ends_the_host_and_tells_its_caller
     with pytest.raises(KeyboardInterrupt):
         await tasks[0]
     assert s.agent.state is State.DISPOSED
+
+
+@pytest.mark.rule("M1", "H9")
+async def test_the_signal_of_maintenance_is_its_own_and_not_that_of_a_cancelled_turn() -> None:
+    gate = Gate()
+
+    async def job(signal: Signal) -> bool:
+        return signal.cancelled
+
+    async with stage(talk("x", gate)) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        await s.agent.when_idle()
+        assert await s.agent.run_maintenance(job) is False

@@ -36,6 +36,7 @@ async def test_prompt_submit_sees_the_claimed_prompt_and_nothing_else() -> None:
         await s.agent.when_idle()
         await s.ask("b")
         assert seen == [("a", 1), ("b", 3)]
+        assert s.ends == ["completed"] * 3
 
 
 @pytest.mark.rule("H7", "H10", "T0")

@@ -9,6 +9,7 @@ import pytest
 from tests.stage import Gate, line, note, stage, talk
 from treadle import Host
 from treadle.points import (
+    AGENT_STATUS,
     ASSISTANT_STREAM,
     INBOX_INSERTED,
     SESSION_EVENT,
@@ -69,6 +70,25 @@ async def test_what_is_due_to_a_listener_that_left_is_told_to_nobody() -> None:
             await s.ask("a")
             assert heard == [expected]
             assert s.ends == ["completed"]
+
+
+@pytest.mark.rule("L3", "H4")
+async def test_nothing_is_told_as_parked_once_a_listener_has_woken_the_agent_again() -> None:
+    gate = Gate()
+
+    def wake(told: Any) -> None:
+        if told.status == "idle" and not s.ends[1:]:
+            s.agent.followup(note("c"))
+
+    async with stage(talk("x", gate), "two", "three") as s:
+        s.agent.scope.on(AGENT_STATUS, wake)
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.followup(note("b"))
+        s.agent.cancel(keep_inbox=True)
+        await s.agent.when_idle()
+        assert s.ends == ["aborted user", "completed", "completed"]
+        assert not [told for told in s.notices if told.startswith("parked")]
 
 
 @pytest.mark.rule("H4")

@@ -28,7 +28,7 @@ from treadle.decisions import Enter, Retry
 from treadle.models.runtime import Models
 from treadle.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
 from treadle.request import restore_requests
-from treadle.session.events import RequestContext, RequestHeader, SystemMessageAdded
+from treadle.session.events import RequestContext, RequestHeader, SystemMessageAdded, TurnStart
 from treadle.session.memory import MemoryStore
 from treadle.session.surface import Surface
 
@@ -124,6 +124,7 @@ def test_request_state_is_read_back_from_a_log() -> None:
     assert (state.header, state.context, state.fresh) == (events[2].data, events[3].data, True)
     assert restore_requests([], config).override is config
     assert restore_requests(events[:1], None).header is None
+    assert restore_requests([events[1], Event("turn/start", 2, 0, TurnStart(1))], None).context is None
 
 
 @pytest.mark.rule("Q2", "Q11", "L4")

@@ -227,6 +227,8 @@ def test_a_replacement_that_would_break_pairing_is_refused() -> None:
     log.commit(ToolResultAdded("c", (Text("r"),)))
     with pytest.raises(MisuseError, match=r"without their other half: .*c"):
         log.append(said("summary"), surface_op=Replace(0, 1), sources=[0, 1])
+    with pytest.raises(MisuseError, match=r"without their other half: .*c"):
+        log.append(said("between"), surface_op=Replace(3, 3), sources=[3])
     log.append(said("summary"), surface_op=Replace(0, 3), sources=[0, 1, 3])
     assert len(log.history()) == 1
 

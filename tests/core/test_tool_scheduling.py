@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.stage import Gate, settled, stage
+from tests.stage import Gate, leaves, settled, stage
 from treadle import Answer, Call, Host, InvalidTrigger, ToolRun, tool
 from treadle.models.messages import ToolCall
 from treadle.points import SESSION_EVENT, TOOLS_POST_EXECUTE, TOOLS_PRE_EXECUTE, TOOLS_RESULT
@@ -99,7 +99,15 @@ async def test_an_exclusive_call_is_a_barrier_and_overlaps_none(autojump_clock: 
 @pytest.mark.rule("K4")
 @pytest.mark.parametrize(
     ("verdict", "overlap"),
-    [(True, True), (False, False), (1, False), ("yes", False), (None, False), (ValueError("odd"), False)],
+    [
+        (True, True),
+        (False, False),
+        (1, False),
+        ("yes", False),
+        (None, False),
+        (ValueError("odd"), False),
+        (BaseException("odder"), False),
+    ],
 )
 async def test_only_an_explicit_true_of_the_classifier_is_parallel(
     verdict: Any, overlap: bool, autojump_clock: MockClock
@@ -108,7 +116,7 @@ async def test_only_an_explicit_true_of_the_classifier_is_parallel(
 
     def classify(arguments: dict[str, Any]) -> Any:
         assert arguments == {"n": 1}
-        if isinstance(verdict, Exception):
+        if isinstance(verdict, BaseException):
             raise verdict
         return verdict
 
@@ -314,6 +322,10 @@ def test_the_schedule_refuses_what_its_rules_forbid() -> None:
     with pytest.raises(InvalidTrigger):
         schedule.refuse(4)
     assert (twin.running, twin.done) == (2, False)
+    fresh = Schedule(calls, 2)
+    fresh.settle(0)
+    fresh.start(1, parallel=True)
+    assert fresh.running == 1
 
 
 # --- K8 ---------------------------------------------------------------------------------------------------------------
@@ -457,3 +469,15 @@ async def test_a_tool_taken_out_between_request_and_call_is_unknown() -> None:
         assert "result call_1 UNKNOWN_TOOL" in s.log
         assert [schema.name for schema in s.model.requests[0].tools] == ["one"]
         assert s.model.requests[1].tools == ()
+
+
+@pytest.mark.rule("K4", "H5")
+async def test_a_classifier_that_leaves_the_program_ends_the_host() -> None:
+    def classify(arguments: dict[str, Any]) -> Any:
+        raise KeyboardInterrupt
+
+    @tool(parallel=classify)
+    async def p() -> None: ...
+
+    s = await leaves(KeyboardInterrupt, lambda s: s.ask("a"), Answer(calls=[Call("p")]), tools=[p])
+    assert s.ends == ["error UNKNOWN"]
