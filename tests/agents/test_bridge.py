@@ -32,8 +32,8 @@ from treadle import (
     current_initiator,
     message,
 )
-from treadle import asyncio_streams as streams
-from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, undisturbed
+from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, streams
+from treadle.asyncio.reply import undisturbed
 from treadle.decisions import Enter
 from treadle.frames import FrameChunk, FrameEnd, FrameStart
 from treadle.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP
@@ -517,7 +517,7 @@ def test_maintenance_runs_in_the_loop_and_keeps_its_result_or_exception() -> Non
         assert await agent.run_maintenance(good) == 7
         with pytest.raises(ValueError, match="no"):
             await agent.run_maintenance(bad)
-        running = asyncio.create_task(agent.run_maintenance(endless))
+        running = asyncio.ensure_future(agent.run_maintenance(endless))
         await started.wait()
         agent.cancel()
         with pytest.raises(MaintenanceCancelled):

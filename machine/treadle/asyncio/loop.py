@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import trio
 
-from .agent import Agent
-from .crossing import HostThread
-from .errors import TreadleError
-from .initiator import CURRENT
+from ..agent import Agent
+from ..errors import TreadleError
+from ..initiator import CURRENT
+from .thread import HostThread
 
 T = TypeVar("T")
 
@@ -25,12 +25,16 @@ class LoopSide:
         self._thread = thread
         self._agents: dict[asyncio.Task[Any], Agent] = {}
 
-    def runs_for(self, agent: Agent) -> bool:
-        """Whether the running asyncio task was started here by that agent's own tool or hook."""
+    def is_running(self) -> bool:
+        """Whether the caller runs in this loop."""
         try:
-            task = asyncio.current_task()
+            return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    def runs_for(self, agent: Agent) -> bool:
+        """Whether the running asyncio task was started here by that agent's own tool or hook."""
+        task = asyncio.current_task() if self.is_running() else None
         return task is not None and self._agents.get(task) is agent
 
     async def run(self, function: Callable[[], Awaitable[T]]) -> T:

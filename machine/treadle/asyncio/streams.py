@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
-from .errors import BridgeClosed, ScopeClosed, StreamOverrun
-from .frames import StreamFrame
-from .points import (
+from ..agent import Agent
+from ..errors import BridgeClosed, ScopeClosed, StreamOverrun
+from ..frames import StreamFrame
+from ..models.messages import UserMessage
+from ..points import (
     ASSISTANT_STREAM,
     INBOX_CLAIMED,
     INBOX_DISCARDED,
@@ -19,15 +21,11 @@ from .points import (
     InboxDiscarded,
     SessionEventAdded,
 )
-from .scope import Disposer
-from .session.events import Event, TurnEnd
-
-if TYPE_CHECKING:
-    from .agent import Agent
-    from .asyncio import Bridge
-    from .asyncio_agent import BridgedReceipt
-    from .models.messages import UserMessage
-    from .receipts import Receipt
+from ..receipts import Receipt
+from ..scope import Disposer
+from ..session.events import Event, TurnEnd
+from .crossing import Crossing
+from .inbox import BridgedReceipt
 
 T = TypeVar("T")
 MAX_FRAMES = 100_000
@@ -151,8 +149,8 @@ class Stream(Generic[T]):
 
     feed: Feed
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
+    def __init__(self, crossing: Crossing) -> None:
+        self._crossing = crossing
         self._wake = asyncio.Event()
         self._closed = False
 
@@ -188,7 +186,7 @@ class Stream(Generic[T]):
         if not self._closed:
             self._closed = True
             try:
-                self._bridge.call(self.feed.unsubscribe)
+                self._crossing.call(self.feed.unsubscribe)
             except BridgeClosed:
                 self.feed.undo.clear()
 
@@ -207,11 +205,11 @@ class Stream(Generic[T]):
 class EventStream(Stream[Event]):
     """The events of an agent's log, from a position on: what is recorded already, then what follows."""
 
-    def __init__(self, bridge: Bridge, agent: Agent, start: int) -> None:
-        super().__init__(bridge)
+    def __init__(self, crossing: Crossing, agent: Agent, start: int) -> None:
+        super().__init__(crossing)
         self._seq = start
         self.feed = Feed(agent, asyncio.get_running_loop(), self._wake)
-        bridge.call(self.feed.subscribe)
+        crossing.call(self.feed.subscribe)
 
     def _next(self) -> Event | None:
         events = self.feed.agent.session.events
@@ -233,17 +231,21 @@ class FrameStream(Stream[StreamFrame]):
     """
 
     def __init__(
-        self, bridge: Bridge, agent: Agent, message: UserMessage | None = None, receipt: BridgedReceipt | None = None
+        self,
+        crossing: Crossing,
+        agent: Agent,
+        message: UserMessage | None = None,
+        receipt: BridgedReceipt | None = None,
     ) -> None:
-        super().__init__(bridge)
+        super().__init__(crossing)
         self.receipt = receipt
         loop = asyncio.get_running_loop()
         if message is not None and receipt is not None:
             self.feed = feed = TurnFeed(agent, loop, self._wake, message)
-            bridge.call_into(receipt, feed.deliver)
+            crossing.call_into(receipt, feed.deliver)
         else:
             self.feed = FrameFeed(agent, loop, self._wake)
-            bridge.call(self.feed.subscribe)
+            crossing.call(self.feed.subscribe)
 
     def _next(self) -> StreamFrame | None:
         feed = self.feed
