@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle_specs import conform
-from treadle_specs.conformance.checking import Untickable, check_driver, replay_script
+from treadle_specs.conformance import command as conform
+from treadle_specs.conformance.kit import Untickable, check_driver, replay_script
 from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.verdicts import CaseResult, Verdict
 from treadle_specs.conformance.wrong import MUTANTS, MutantRig, mutant

@@ -1,8 +1,8 @@
 """Counterexamples as sequence diagrams."""
 
-from treadle_specs.conform import OUR_OWN
-from treadle_specs.conformance.checking import ProcessRig
-from treadle_specs.conformance.drawing import draw_script, exchange_mermaid
+from treadle_specs.conformance.command import OUR_OWN
+from treadle_specs.conformance.kit import ProcessRig
+from treadle_specs.conformance.sequence import draw_script, exchange_mermaid
 
 SCRIPT = {
     "name": "a turn",

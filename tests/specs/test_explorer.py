@@ -11,9 +11,8 @@ import pytest
 from treadle import inputs as i
 from treadle.kernel import Kernel
 from treadle.lifecycle import TABLE, Lifecycle
-from treadle_specs import explorer
 from treadle_specs.conformance.faults import FAULTS, planted
-from treadle_specs.exploration import search
+from treadle_specs.exploration import explorer, search
 from treadle_specs.exploration.alphabet import Alphabet
 from treadle_specs.exploration.liveness import Graph
 from treadle_specs.exploration.properties import PROPERTIES

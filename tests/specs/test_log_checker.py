@@ -14,9 +14,9 @@ from treadle.session.events import APPEND, Event, InboxSpliced, TurnStart, encod
 from treadle.session.fork import fork
 from treadle.session.log import Session, SessionHeader
 from treadle.session.repair import repair
-from treadle_specs import log_checker
-from treadle_specs.log_tampering import complaints, tally
-from treadle_specs.scripts import SCRIPTS, record
+from treadle_specs.logs import checker as log_checker
+from treadle_specs.logs.forgeries import complaints, tally
+from treadle_specs.rig.scripts import SCRIPTS, record
 
 Log = tuple[SessionHeader, list[Event]]
 

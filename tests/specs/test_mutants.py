@@ -1,4 +1,4 @@
-"""Mutants of the lifecycle table: a sample is killed here, all of them by ``python -m treadle_specs.mutants``."""
+"""Mutants of the lifecycle table: a sample is killed here, all of them by ``python -m treadle_specs.exploration.mutants``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 
 from treadle.lifecycle import TABLE, Lifecycle, State
-from treadle_specs import mutants
-from treadle_specs.mutants import EQUIVALENT, Grade, Mutant
+from treadle_specs.exploration import mutants
+from treadle_specs.exploration.mutants import EQUIVALENT, Grade, Mutant
 
 ALL = list(mutants.mutants())
 BY_NAME = {mutant.name: mutant for mutant in ALL}

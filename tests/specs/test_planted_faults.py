@@ -14,8 +14,8 @@ from treadle_specs.conformance.faults import FAULTS, Fault, planted
 from treadle_specs.conformance.oracle import Oracle
 from treadle_specs.conformance.stateful import Suite, profile, run_suite
 from treadle_specs.conformance.sweeps import SCENARIOS, sweep
+from treadle_specs.exploration.explorer import explore
 from treadle_specs.exploration.violation import Violation
-from treadle_specs.explorer import explore
 
 SECONDS = 20
 CHOSEN = settings(profile(600), phases=(Phase.generate,))

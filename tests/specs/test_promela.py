@@ -8,12 +8,12 @@ import json
 import pytest
 
 from treadle.lifecycle import TABLE, Row
-from treadle_specs import promela
-from treadle_specs.abstract import calls, laws, outcomes, verbs
-from treadle_specs.abstract.options import OPTIONS
-from treadle_specs.abstract.translation import Untranslatable, functions_of, translate
-from treadle_specs.abstract.walk import Walk, walk
-from treadle_specs.mutants import kill_by_spin, mutants
+from treadle_specs.exploration import promela
+from treadle_specs.exploration.abstract import calls, laws, outcomes, verbs
+from treadle_specs.exploration.abstract.options import OPTIONS
+from treadle_specs.exploration.abstract.translation import Untranslatable, functions_of, translate
+from treadle_specs.exploration.abstract.walk import Walk, walk
+from treadle_specs.exploration.mutants import kill_by_spin, mutants
 
 try:
     promela.tools()

@@ -14,7 +14,7 @@ import pytest
 
 from treadle_specs import run_cases
 from treadle_specs.rig import Desk
-from treadle_specs.rig.speaking import answer, serve
+from treadle_specs.rig.wire import answer, serve
 
 ROOT = Path(__file__).parents[2]
 COMMAND = f"{sys.executable} -m treadle_specs.rig"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from treadle.points import POINTS
-from treadle_specs import hook_catalogue, rule_table
-from treadle_specs.rule_table import Rule, page, problems, read_contract, read_tests
+from treadle_specs.reports import hook_catalogue, rule_table
+from treadle_specs.reports.rule_table import Rule, page, problems, read_contract, read_tests
 
 CONTRACT = """# The contract
 

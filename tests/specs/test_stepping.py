@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from treadle import AgentOptions, Host, ScriptedModel
-from treadle_specs import ordering
-from treadle_specs.ordering import Order
-from treadle_specs.stepping import Stepper, Stuck
+from treadle_specs.exploration import task_order as ordering
+from treadle_specs.exploration.stepper import Stepper, Stuck
+from treadle_specs.exploration.task_order import Order
 
 
 def test_nothing_runs_between_two_ticks() -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from treadle import inputs as i
-from treadle_specs import verification_report
-from treadle_specs.abstract.walk import Walk
 from treadle_specs.conformance.faults import FAULTS
+from treadle_specs.exploration.abstract.walk import Walk
+from treadle_specs.exploration.explorer import Report
+from treadle_specs.exploration.mutants import Grade
+from treadle_specs.exploration.promela import LTL, Verdict
 from treadle_specs.exploration.properties import PROPERTIES
 from treadle_specs.exploration.search import Counterexample, Findings
-from treadle_specs.explorer import Report
-from treadle_specs.log_tampering import Tally
-from treadle_specs.mutants import Grade
-from treadle_specs.promela import LTL, Verdict
-from treadle_specs.verification_report import Caught, Figures, page
+from treadle_specs.logs.forgeries import Tally
+from treadle_specs.reports import verification as verification_report
+from treadle_specs.reports.verification import Caught, Figures, page
 
 
 def figures(**changed: object) -> Figures:
@@ -42,7 +42,7 @@ def test_the_page_names_the_command_for_each_of_its_figures() -> None:
         "treadle explore --ids 3",
         "treadle export promela --check",
         "pytest tests/specs/test_planted_faults.py",
-        "python -m treadle_specs.mutants --spin --markdown",
+        "python -m treadle_specs.exploration.mutants --spin --markdown",
         "treadle check LOG…",
     ):
         assert f"    {command}" in said

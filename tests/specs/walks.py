@@ -20,8 +20,8 @@ from treadle_specs.exploration.renaming import renamed
 from treadle_specs.exploration.search import follow
 from treadle_specs.exploration.vocabulary import ATTEMPT
 from treadle_specs.rig import Desk
-from treadle_specs.rig.speaking import serve
-from treadle_specs.rig.telling import event_told
+from treadle_specs.rig.report import event_told
+from treadle_specs.rig.wire import serve
 
 Json = dict[str, Any]
 

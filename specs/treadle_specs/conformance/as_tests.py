@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from treadle_specs import run_cases
-from treadle_specs.conform import expectations
-from treadle_specs.conformance.checking import ProcessRig, check_case, check_driver
+from treadle_specs.conformance.command import expectations
+from treadle_specs.conformance.kit import ProcessRig, check_case, check_driver
 
 
 def pytest_generate_tests(metafunc: Any) -> None:

@@ -7,9 +7,9 @@ the contract leaves open, it leaves open.
 from __future__ import annotations
 
 from ..exploration.violation import require
-from .asking import TOOLS, Asking
 from .histories import derived, flat
 from .ledger import DONE, NEXT_STEP, NEXT_TURN, Json
+from .requests import TOOLS, Asking
 
 
 class Monitor(Asking):

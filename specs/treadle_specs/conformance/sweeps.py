@@ -16,7 +16,8 @@ from treadle.hooks import Emit, Serial
 from treadle.session import memory
 
 from ..exploration.violation import Violation
-from ..rig import hooks, playing
+from ..rig import hooks
+from ..rig import model as playing
 from ..rig.seat import NOTED
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig

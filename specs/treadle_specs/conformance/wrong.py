@@ -11,8 +11,8 @@ from treadle.effects import Record
 from treadle.kernel import Kernel
 from treadle.session.events import ToolResultAdded
 
-from .checking import Untickable
 from .faults import FAULTS, Fault, Patch, planted
+from .kit import Untickable
 from .local import LocalRig, MakeRig
 
 

@@ -1,7 +1,7 @@
 """Measures everything that ``docs/verification.md`` states, and writes the page.
 
-    python -m treadle_specs.verification_report --write docs/verification.md
-    python -m treadle_specs.verification_report --quick
+    python -m treadle_specs.reports.verification --write docs/verification.md
+    python -m treadle_specs.reports.verification --quick
 
 Each section names the command that reproduces its figures. The full page takes some minutes, most of them for compiling
 one verifier per mutant; ``--quick`` explores less and samples the mutants.
@@ -20,22 +20,22 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from .abstract.walk import Walk, walk
-from .conformance.faults import FAULTS, Fault, planted
-from .exploration.alphabet import Alphabet
-from .exploration.properties import PROPERTIES
-from .exploration.search import Counterexample, Search
-from .explorer import Report, explore
-from .log_checker import check_events
-from .log_tampering import Tally, tally
-from .mutants import Grade, as_markdown, grade_all, mutants, summary
-from .promela import LTL, SpinMissing, Verdict, verify
-from .scripts import SCRIPTS, record
+from ..conformance.faults import FAULTS, Fault, planted
+from ..exploration.abstract.walk import Walk, walk
+from ..exploration.alphabet import Alphabet
+from ..exploration.explorer import Report, explore
+from ..exploration.mutants import Grade, as_markdown, grade_all, mutants, summary
+from ..exploration.promela import LTL, SpinMissing, Verdict, verify
+from ..exploration.properties import PROPERTIES
+from ..exploration.search import Counterexample, Search
+from ..logs.checker import check_events
+from ..logs.forgeries import Tally, tally
+from ..rig.scripts import SCRIPTS, record
 
 INTRODUCTION = """\
 # What is verified, and how to check that it is
 
-<!-- made by: python -m treadle_specs.verification_report --write docs/verification.md -->
+<!-- made by: python -m treadle_specs.reports.verification --write docs/verification.md -->
 
 The kernel of treadle is a pure function: it is fed inputs and returns effects. So what is explored here is the shipped
 code, not a model of it. Around it stand a model for an independent engine, a checker that derives everything a second time
@@ -235,7 +235,7 @@ def _mutants(figures: Figures) -> str:
         [
             "## Mutants of the lifecycle table",
             "",
-            "    python -m treadle_specs.mutants --spin --markdown",
+            "    python -m treadle_specs.exploration.mutants --spin --markdown",
             "",
             "Every deletion of a row or of a single verb, and every other target of a row.",
             "",
@@ -271,7 +271,7 @@ def _logs(figures: Figures) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.verification_report``."""
+    """``python -m treadle_specs.reports.verification``."""
     parser = argparse.ArgumentParser(prog="verification_report", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", metavar="FILE", help="write the page there instead of printing it")
     parser.add_argument("--quick", action="store_true", help="explore less and sample the mutants")

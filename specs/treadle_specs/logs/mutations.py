@@ -1,6 +1,6 @@
 """Byte-level damage to a healthy session log, and what each must come to (P3).
 
-    python -m treadle_specs.mutate_jsonl SOURCE.jsonl DIRECTORY
+    python -m treadle_specs.logs.mutations SOURCE.jsonl DIRECTORY
 
 writes one damaged file per mutation. It knows lines and bytes only, so it works on the logs of any driver: a header
 line and at least eight event lines.

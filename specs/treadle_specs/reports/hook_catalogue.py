@@ -2,8 +2,8 @@
 
 Run it as a module:
 
-    python -m treadle_specs.hook_catalogue --write      # docs/hooks.md
-    python -m treadle_specs.hook_catalogue --check      # exit status 1 when the page is stale
+    python -m treadle_specs.reports.hook_catalogue --write      # docs/hooks.md
+    python -m treadle_specs.reports.hook_catalogue --check      # exit status 1 when the page is stale
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import attrs
 from treadle.hooks import HookPoint, Mode, Waterfall
 from treadle.points import POINTS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = "docs/hooks.md"
 
 INTRODUCTION = (
     "Listen with `agent.scope.on(point, listener)` for one agent, or `host.on(point, listener)` for all; the points "
-    "are in `treadle.points`. Generated from there by `python -m treadle_specs.hook_catalogue --write`."
+    "are in `treadle.points`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
 )
 
 _MODES = {
@@ -126,7 +126,7 @@ def _escaped(text: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the page; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m treadle_specs.hook_catalogue", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m treadle_specs.reports.hook_catalogue", description=__doc__)
     act = parser.add_mutually_exclusive_group(required=True)
     act.add_argument("--write", action="store_true", help=f"write {PAGE}")
     act.add_argument("--check", action="store_true", help="fail when the page is stale")
@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
         target.parent.mkdir(exist_ok=True)
         target.write_text(text, encoding="utf-8")
     elif not target.exists() or target.read_text(encoding="utf-8") != text:
-        sys.stdout.write(f"{PAGE} is stale: run python -m treadle_specs.hook_catalogue --write\n")
+        sys.stdout.write(f"{PAGE} is stale: run python -m treadle_specs.reports.hook_catalogue --write\n")
         return 1
     return 0
 

@@ -1,7 +1,7 @@
 """``treadle explore``: visit every reachable state of the shipped kernel and check every property there.
 
-    python -m treadle_specs.explorer --ids 3
-    python -m treadle_specs.explorer --ids 2 --json --save counterexamples/
+    python -m treadle_specs.exploration.explorer --ids 3
+    python -m treadle_specs.exploration.explorer --ids 2 --json --save counterexamples/
 
 What is explored is ``treadle.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
 operation, in every state, with so many messages alive at once. Three profiles together cover it: the kernel without a
@@ -23,10 +23,10 @@ from attrs import define, field, frozen
 from treadle.kernel import Kernel
 from treadle.lifecycle import TABLE, Row
 
-from .exploration.alphabet import Alphabet
-from .exploration.properties import PROPERTIES
-from .exploration.rig_script import rig_case
-from .exploration.search import Counterexample, Findings, Search
+from .alphabet import Alphabet
+from .properties import PROPERTIES
+from .rig_script import rig_case
+from .search import Counterexample, Findings, Search
 
 Json = dict[str, Any]
 
@@ -214,7 +214,7 @@ def explore_command(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.explorer``."""
+    """``python -m treadle_specs.exploration.explorer``."""
     parser = argparse.ArgumentParser(prog="treadle explore", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--ids", type=int, default=3, help="messages alive at once (default 3)")
     parser.add_argument("--max-seconds", type=float, help="time per profile")

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from .conformance.checking import ProcessRig, check_cases, check_driver, replay_script
-from .conformance.drawing import draw_script
-from .conformance.verdicts import Verdict
-from .exploration.violation import Violation
+from ..exploration.violation import Violation
+from .kit import ProcessRig, check_cases, check_driver, replay_script
+from .sequence import draw_script
+from .verdicts import Verdict
 
 OUR_OWN = f"{sys.executable} -m treadle_specs.rig"
 

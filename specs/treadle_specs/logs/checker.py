@@ -1,7 +1,7 @@
 """``treadle check LOG…``: read session logs and report every broken rule, with its id, event and line.
 
-    python -m treadle_specs.log_checker session.jsonl
-    python -m treadle_specs.log_checker --json sessions/*.jsonl
+    python -m treadle_specs.logs.checker session.jsonl
+    python -m treadle_specs.logs.checker --json sessions/*.jsonl
 
 A log may have been written by anyone who uses this vocabulary. Its header and events are read as stores read them; what
 cannot be read is reported as well, and reading goes on. A log that ends inside a turn is one whose process died or lives
@@ -212,7 +212,7 @@ def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Chec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.log_checker``."""
+    """``python -m treadle_specs.logs.checker``."""
     parser = argparse.ArgumentParser(prog="treadle check", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("logs", nargs="+", metavar="LOG", help="session logs, as JSONL")
     parser.add_argument("--json", action="store_true", help="one object per log, for programs")

@@ -1,7 +1,7 @@
 """The format of the session log, written down from the classes that read and write it (S7, S8, P5).
 
-python -m treadle_specs.log_format --write [FILE]     make docs/log-format.md
-python -m treadle_specs.log_format --check [FILE]     exit with 1 when it is stale
+python -m treadle_specs.reports.log_format --write [FILE]     make docs/log-format.md
+python -m treadle_specs.reports.log_format --check [FILE]     exit with 1 when it is stale
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from treadle.session.log import FORMAT_VERSION, SessionHeader
 from treadle.session.upgrade import FIRST_VERSION, STEPS
 from treadle.sums import OpenSum
 
-from .log_glossary import GLOSSARY, INTRODUCTION, VERSIONING
+from ..logs.glossary import GLOSSARY, INTRODUCTION, VERSIONING
 
-HERE = Path(__file__).parent.parent.parent / "docs" / "log-format.md"
+HERE = Path(__file__).resolve().parents[3] / "docs" / "log-format.md"
 """Where the document lies in a checkout."""
 ENTERING = "How an event enters the history"
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
@@ -211,7 +211,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--check"]:
         if path.exists() and path.read_text(encoding="utf-8") == document():
             return 0
-        sys.stderr.write(f"stale: {path}; run python -m treadle_specs.log_format --write\n")
+        sys.stderr.write(f"stale: {path}; run python -m treadle_specs.reports.log_format --write\n")
         return 1
     sys.stderr.write((__doc__ or "") + "\n")
     return 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 INTRODUCTION = """
 # The format of the session log
 
-<!-- made by: python -m treadle_specs.log_format --write -->
+<!-- made by: python -m treadle_specs.reports.log_format --write -->
 
 A session is one header and a list of events. In a `.jsonl` file the header is the first line and event 0 the second;
 each line is one JSON object in strict UTF-8 that ends with a line feed (U+000A) and nothing else: other separators may

@@ -1,7 +1,7 @@
 """The contract as a page: every rule, its text, and the tests that hold it.
 
-    python -m treadle_specs.rule_table --write      # docs/contract.md
-    python -m treadle_specs.rule_table --check      # exit status 1 when the page is stale or a rule is not held
+    python -m treadle_specs.reports.rule_table --write      # docs/contract.md
+    python -m treadle_specs.reports.rule_table --check      # exit status 1 when the page is stale or a rule is not held
 
 The texts come from ``contract.md`` beside this module, the tests from the ``pytest.mark.rule`` markers under
 ``tests/``, read without running anything.
@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-CONTRACT = Path(__file__).with_name("contract.md")
+ROOT = Path(__file__).resolve().parents[3]
+CONTRACT = Path(__file__).resolve().parents[1] / "contract.md"
 PAGE = "docs/contract.md"
 
 REQUIRED_SECTIONS = frozenset({5, 6, 7, 9, 11, 15})
@@ -29,7 +29,7 @@ REQUIRED_RULES = frozenset({"Q1", "Q2", "Q3", "Q4", "Q9", "Q10", "Q11", "Q12"})
 INTRODUCTION = (
     "What the driver promises, rule by rule, with the tests that would fail if it did not. "
     "Generated: change `specs/treadle_specs/contract.md` or the tests, then run "
-    "`python -m treadle_specs.rule_table --write`."
+    "`python -m treadle_specs.reports.rule_table --write`."
 )
 
 _RULE = re.compile(r"- \*\*([A-Z]\d+)\*\* (.*)")
@@ -167,7 +167,7 @@ def problems(rules: list[Rule], tests: list[Held]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the page; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m treadle_specs.rule_table", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m treadle_specs.reports.rule_table", description=__doc__)
     act = parser.add_mutually_exclusive_group(required=True)
     act.add_argument("--write", action="store_true", help=f"write {PAGE}")
     act.add_argument("--check", action="store_true", help="fail when the page is stale or a rule is not held")
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
         target.parent.mkdir(exist_ok=True)
         target.write_text(text, encoding="utf-8")
     elif not target.exists() or target.read_text(encoding="utf-8") != text:
-        found.append(f"{PAGE} is stale: run python -m treadle_specs.rule_table --write")
+        found.append(f"{PAGE} is stale: run python -m treadle_specs.reports.rule_table --write")
     held = sum(any(rule.id in test.rules for test in tests) for rule in rules)
     found.append(f"{held} of {len(rules)} rules are held by {len(tests)} tests")
     sys.stdout.write("\n".join(found) + "\n")

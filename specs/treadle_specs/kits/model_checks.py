@@ -33,7 +33,7 @@ from treadle.models.stream import (
 )
 from treadle.session.config import ToolSchema
 
-from .model_kit import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
+from .model import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
 
 TOOLS = (
     ToolSchema("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}),

@@ -1,10 +1,10 @@
 """``treadle export promela``: the lifecycle table with its verbs as a model for spin, and spin's verdict on it.
 
-    python -m treadle_specs.promela > treadle.pml
-    python -m treadle_specs.promela --check
+    python -m treadle_specs.exploration.promela > treadle.pml
+    python -m treadle_specs.exploration.promela --check
 
 The model holds one tagged message among arbitrary others, which by data independence stands for each of any number. Its
-rows come from the table; verbs, calls, outcomes and laws are the functions of ``treadle_specs.abstract``, translated.
+rows come from the table; verbs, calls, outcomes and laws are the functions of ``treadle_specs.exploration.abstract``, translated.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def promela_command(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.promela``."""
+    """``python -m treadle_specs.exploration.promela``."""
     parser = argparse.ArgumentParser(prog="treadle export promela", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="let spin verify the model instead of writing it")
     parser.add_argument("--json", action="store_true", help="tell the verdict to programs")

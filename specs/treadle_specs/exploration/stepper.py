@@ -24,7 +24,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import outcome
 import trio
 
-from .ordering import Order, applied
+from .task_order import Order, applied
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -14,7 +14,7 @@ from treadle.errors import (
 )
 from treadle.session.events import EndSeed, Event
 
-from .store_kit import Bench, Check, extend, refused, sample, stored_as
+from .store import Bench, Check, extend, refused, sample, stored_as
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Every small change of the lifecycle table, and which layer of the specification notices it.
 
-    python -m treadle_specs.mutants                    # all mutants, explorer only
-    python -m treadle_specs.mutants --spin --markdown  # with spin as well, as a table
+    python -m treadle_specs.exploration.mutants                    # all mutants, explorer only
+    python -m treadle_specs.exploration.mutants --spin --markdown  # with spin as well, as a table
 
 A mutant lacks one verb, leads elsewhere, or lacks a row. One that no layer kills is either equivalent, which is said with
 its reason, or a hole in the specification.
@@ -24,9 +24,9 @@ from attrs import define, field, frozen
 
 from treadle.lifecycle import TABLE, Lifecycle, Row, State
 
-from .exploration.alphabet import Alphabet
-from .exploration.search import Search
+from .alphabet import Alphabet
 from .promela import SpinMissing, verify
+from .search import Search
 
 EQUIVALENT: dict[str, str] = {
     "MAINTENANCE RELEASE without drop_latch": (
@@ -200,8 +200,10 @@ def as_markdown(grades: Sequence[Grade]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.mutants``; the exit status is 1 when one survived, 2 when spin is missing."""
-    parser = argparse.ArgumentParser(prog="treadle_specs.mutants", description=(__doc__ or "").splitlines()[0])
+    """``python -m treadle_specs.exploration.mutants``; the exit status is 1 when one survived, 2 when spin is missing."""
+    parser = argparse.ArgumentParser(
+        prog="treadle_specs.exploration.mutants", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--spin", action="store_true", help="run each against spin as well")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth mutant")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
