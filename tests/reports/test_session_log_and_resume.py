@@ -18,7 +18,7 @@ from treadle.session.log import Session
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.kits.store import extend, refused
+from treadle_specs.kits.store_bench import extend, refused
 from treadle_specs.logs.mutations import MUTATIONS, mutate
 from treadle_specs.rig.scripts import OPTIONS, SCRIPTS, record
 

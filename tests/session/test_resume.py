@@ -39,7 +39,7 @@ from treadle.session.events import InboxSpliced, RequestHeader, StepStart, ToolR
 from treadle.session.log import Session, new_header
 from treadle.session.memory import MemoryStore
 from treadle.session.repair import repair
-from treadle_specs.kits.store import refused, sample
+from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle_specs.conformance import command as conform
+from treadle_specs.conformance import command
 from treadle_specs.conformance.kit import Untickable, check_driver, replay_script
 from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.verdicts import CaseResult, Verdict
@@ -52,7 +52,7 @@ def test_a_mutant_driver_is_told_from_outside(name: str) -> None:
 
 
 def test_a_driver_on_asyncio_that_shares_no_code_with_ours_passes_the_core_profile() -> None:
-    verdict = conform.conform(TOY, examples=40, core=True)
+    verdict = command.conform(TOY, examples=40, core=True)
     assert verdict.conforms, verdict.as_text()
     assert verdict.driver == "asyncio-toy 1"
 
@@ -101,7 +101,7 @@ def test_the_command_saves_scripts_and_says_by_its_status_whether_the_driver_con
 ) -> None:
     report = tmp_path / "report.json"
     options = ["--rig", TOY, "--core", "--examples", "5", "--format", "json", "--output", str(report)]
-    assert conform.main(options) == 0
+    assert command.main(options) == 0
     assert json.loads(report.read_text())["conforms"] is True
     script = tmp_path / "script.json"
     steps = [
@@ -110,15 +110,15 @@ def test_the_command_saves_scripts_and_says_by_its_status_whether_the_driver_con
         {"do": "pass", "gate": "model", "chunks": [{"text": "x"}], "end": "stop"},
     ]
     script.write_text(json.dumps({"name": "one turn", "rules": [], "steps": steps}))
-    assert conform.replay_main([str(script), "--rig", TOY]) == 0
+    assert command.replay_main([str(script), "--rig", TOY]) == 0
     assert "one turn: holds" in capsys.readouterr().out
 
 
 def test_a_file_of_expected_failures_may_have_remarks(tmp_path: Path) -> None:
     place = tmp_path / "expected.txt"
     place.write_text("C5  # partial text\n\n# nothing\nQ1\n")
-    assert conform.expectations(str(place)) == ["C5", "Q1"]
-    assert conform.expectations("C5, Q1") == ["C5", "Q1"]
+    assert command.expectations(str(place)) == ["C5", "Q1"]
+    assert command.expectations("C5, Q1") == ["C5", "Q1"]
 
 
 def test_the_pytest_plugin_runs_the_kit_against_a_named_rig(environment: None, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from treadle.session.events import APPEND, Event, InboxSpliced, TurnStart, encod
 from treadle.session.fork import fork
 from treadle.session.log import Session, SessionHeader
 from treadle.session.repair import repair
-from treadle_specs.logs import checker as log_checker
+from treadle_specs.logs import checker
 from treadle_specs.logs.forgeries import complaints, tally
 from treadle_specs.rig.scripts import SCRIPTS, record
 
@@ -71,9 +71,9 @@ def test_nearly_every_change_is_reported_although_the_log_was_numbered_anew(logs
 def test_a_fork_is_sound_and_a_wrong_count_is_not(logs: dict[str, Log]) -> None:
     header, events = logs["steering"]
     child, copies = fork(header, events, "child")
-    assert log_checker.check_events(copies, header=child).sound
+    assert checker.check_events(copies, header=child).sound
     wrong = msgspec.structs.replace(child, inherited=child.inherited - 1)
-    assert [finding.rule for finding in log_checker.check_events(copies, header=wrong).findings] == ["S5"]
+    assert [finding.rule for finding in checker.check_events(copies, header=wrong).findings] == ["S5"]
 
 
 @pytest.mark.rule("I6")
@@ -111,10 +111,10 @@ def test_the_command_tells_rule_event_and_line_and_fails(tmp_path: Path, logs: d
     good = write(tmp_path / "good.jsonl", (header, events))
     bad = write(tmp_path / "bad.jsonl", (header, [entry for entry in events if entry.type != "tool/result"]))
     said: list[str] = []
-    assert log_checker.check_command([str(good)], out=said.append) == 0
+    assert checker.check_command([str(good)], out=said.append) == 0
     assert said == [f"{good}: {len(events)} events, sound\n"]
     said.clear()
-    assert log_checker.check_command([str(good), str(bad)], as_json=True, out=said.append) == 1
+    assert checker.check_command([str(good), str(bad)], as_json=True, out=said.append) == 1
     first, second = [json.loads(line) for line in said]
     assert first["sound"] is True
     at = next(entry.seq for entry in events if entry.type == "tool/result")
@@ -128,10 +128,10 @@ def test_the_command_tells_rule_event_and_line_and_fails(tmp_path: Path, logs: d
 def test_a_killed_process_leaves_notes_and_no_findings(tmp_path: Path, logs: dict[str, Log]) -> None:
     header, events = logs["one-tool"]
     path = write(tmp_path / "killed.jsonl", (header, events[:8]), tail=b'{"type":"tool/c')
-    found = log_checker.check_file(path)
+    found = checker.check_file(path)
     assert found.sound
     assert len(found.notes) == 2
-    assert not log_checker.check_file(path, finished=True).sound
+    assert not checker.check_file(path, finished=True).sound
 
 
 def test_a_line_that_is_no_event_is_reported_and_reading_goes_on(tmp_path: Path, logs: dict[str, Log]) -> None:
@@ -140,7 +140,7 @@ def test_a_line_that_is_no_event_is_reported_and_reading_goes_on(tmp_path: Path,
     lines = path.read_bytes().split(b"\n")
     lines[3] = b'{"type":"turn/start","seq":2,"time":1,"data":{"turn":"one"}}'
     path.write_bytes(b"\n".join(lines))
-    found = log_checker.check_file(path)
+    found = checker.check_file(path)
     assert (found.findings[0].rule, found.findings[0].line) == ("N6", 4)
     assert found.events == len(events) - 1
 
@@ -152,18 +152,18 @@ def test_a_line_that_is_no_event_is_reported_and_reading_goes_on(tmp_path: Path,
 def test_a_file_without_a_readable_header_is_reported(tmp_path: Path, content: bytes, rule: str) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_bytes(content)
-    (finding,) = log_checker.check_file(path).findings
+    (finding,) = checker.check_file(path).findings
     assert finding.rule == rule
 
 
 def test_a_missing_file_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     said: list[str] = []
-    assert log_checker.check_command([str(tmp_path / "none.jsonl")], out=said.append) == 1
+    assert checker.check_command([str(tmp_path / "none.jsonl")], out=said.append) == 1
     assert "cannot be read" in "".join(said)
 
 
 def test_other_kinds_of_files_are_read_by_openers(tmp_path: Path, logs: dict[str, Log]) -> None:
     said: list[str] = []
     opener = lambda path: logs["one-tool"] if path.suffix == ".db" else None  # noqa: E731
-    assert log_checker.check_command([str(tmp_path / "a.db")], openers=[opener], out=said.append) == 0
+    assert checker.check_command([str(tmp_path / "a.db")], openers=[opener], out=said.append) == 0
     assert f"{len(logs['one-tool'][1])} events, sound" in said[0]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from treadle_specs import run_cases
-from treadle_specs.rig import Desk
+from treadle_specs.rig.desk import Desk
 from treadle_specs.rig.wire import answer, serve
 
 ROOT = Path(__file__).parents[2]

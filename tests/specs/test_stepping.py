@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from treadle import AgentOptions, Host, ScriptedModel
-from treadle_specs.exploration import task_order as ordering
+from treadle_specs.exploration import task_order
 from treadle_specs.exploration.stepper import Stepper, Stuck
 from treadle_specs.exploration.task_order import Order
 
@@ -226,7 +226,7 @@ def order_of(drawn: list[int]) -> list[int]:
     return seen
 
 
-@pytest.mark.skipif(not ordering.CONTROLLED, reason="this trio decides the order of tasks by itself")
+@pytest.mark.skipif(not task_order.CONTROLLED, reason="this trio decides the order of tasks by itself")
 def test_tasks_run_oldest_first_unless_other_orders_are_drawn() -> None:
     assert order_of([]) == [0, 1, 2]
     drawn = {tuple(order_of([*first, *first])) for first in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1])}
@@ -235,10 +235,10 @@ def test_tasks_run_oldest_first_unless_other_orders_are_drawn() -> None:
 
 def test_the_order_is_applied_to_stepped_runs_only() -> None:
     order = Order([1])
-    run: Any = ordering._RUN
+    run: Any = task_order._RUN
     before = run._r
-    with ordering.applied(order):
-        assert run._r is (order if ordering.CONTROLLED else before)
+    with task_order.applied(order):
+        assert run._r is (order if task_order.CONTROLLED else before)
     assert run._r is before
     stepper = Stepper(order)
     stepper.settle()
@@ -247,7 +247,7 @@ def test_the_order_is_applied_to_stepped_runs_only() -> None:
 
 
 def test_without_the_private_hook_runs_are_stepped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "CONTROLLED", False)
+    monkeypatch.setattr(task_order, "CONTROLLED", False)
     assert sorted(order_of([2, 1])) == [0, 1, 2]
 
 

@@ -15,7 +15,7 @@ from treadle_specs.exploration.promela import LTL, Verdict
 from treadle_specs.exploration.properties import PROPERTIES
 from treadle_specs.exploration.search import Counterexample, Findings
 from treadle_specs.logs.forgeries import Tally
-from treadle_specs.reports import verification as verification_report
+from treadle_specs.reports import verification
 from treadle_specs.reports.verification import Caught, Figures, page
 
 
@@ -67,7 +67,7 @@ def test_without_spin_the_page_says_that_it_was_not_measured() -> None:
 
 
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification_report, "measure", lambda **_: figures())
+    monkeypatch.setattr(verification, "measure", lambda **_: figures())
     path = tmp_path / "verification.md"
-    assert verification_report.main(["--quick", "--write", str(path)]) == 0
+    assert verification.main(["--quick", "--write", str(path)]) == 0
     assert path.read_text(encoding="utf-8") == page(figures())

@@ -19,7 +19,7 @@ from treadle_specs.exploration.node import ASKED, PREPARED, Node
 from treadle_specs.exploration.renaming import renamed
 from treadle_specs.exploration.search import follow
 from treadle_specs.exploration.vocabulary import ATTEMPT
-from treadle_specs.rig import Desk
+from treadle_specs.rig.desk import Desk
 from treadle_specs.rig.report import event_told
 from treadle_specs.rig.wire import serve
 

@@ -19,7 +19,7 @@ import trio
 from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolRun, encode_event, tool
 from treadle.session.log import Session
 from treadle_adapters.stores import open_store
-from treadle_specs.kits.store import extend
+from treadle_specs.kits.store_bench import extend
 from treadle_specs.rig.scripts import OPTIONS
 
 # --- holding a session ------------------------------------------------------------------------------------------------

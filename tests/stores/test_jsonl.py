@@ -21,7 +21,7 @@ from treadle_adapters.stores import open_store
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.frames import pack
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs.kits.store import extend, refused, sample, stored_as
+from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 from treadle_specs.kits.store_checks import SEPARATORS
 from treadle_specs.rig.scripts import OPTIONS
 

@@ -11,7 +11,7 @@ from treadle.session.events import encode_event
 from treadle.session.log import Session
 from treadle.session.store import StoredSession
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs.kits.store import extend, refused
+from treadle_specs.kits.store_bench import extend, refused
 from treadle_specs.logs.mutations import EMPTY, KEPT, LOUD, MIDDLE, MUTATIONS, TAIL, UNREADABLE, mutate
 from treadle_specs.rig.scripts import SCRIPTS, record
 

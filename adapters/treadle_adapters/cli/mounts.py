@@ -98,7 +98,7 @@ MOUNTS: tuple[Mount, ...] = (
           "Mend what a crash left.", "cli"),
     Mount(("diagram",),  "treadle_adapters.cli.diagram:diagram",
           "Draw the lifecycle from its table.", "diagrams"),
-    Mount(("rig",),      "treadle_specs.rig:main",
+    Mount(("rig",),      "treadle_specs.rig.wire:main",
           "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
     Mount(("conform",),  "treadle_specs.conformance.command:main",
           "Hold any driver behind the rig protocol to the contract.", "specs", raw=True),

@@ -1,4 +1,4 @@
-"""The checks of ``check_model``: each holds an adapter to one promise. Use them through ``model_kit``."""
+"""The checks of ``check_model``: each holds an adapter to one promise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from treadle.models.stream import (
 )
 from treadle.session.config import ToolSchema
 
-from .model import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
+from .model_bench import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
 
 TOOLS = (
     ToolSchema("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}),

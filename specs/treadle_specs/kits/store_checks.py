@@ -1,4 +1,4 @@
-"""The checks of ``check_store``: each holds a store to one promise of §13. Use them through ``store_kit``."""
+"""The checks of ``check_store``: each holds a store to one promise of §13."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from treadle.errors import (
 from treadle.session.events import Event, TurnStart
 from treadle.session.log import Session
 
-from .store import Bench, Check, extend, refused, sample, stored_as
+from .store_bench import Bench, Check, extend, refused, sample, stored_as
 from .stored_checks import STORED_CHECKS, STORED_NEEDS
 
 SEPARATORS = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei\rj\r\nk\x00l\u6c49\U0001f600"

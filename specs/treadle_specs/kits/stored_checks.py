@@ -1,4 +1,4 @@
-"""More checks of ``check_store``: damage, formats, listing, revisions, forks. Use them through ``store_kit``."""
+"""More checks of ``check_store``: damage, formats, listing, revisions, forks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.errors import (
 )
 from treadle.session.events import EndSeed, Event
 
-from .store import Bench, Check, extend, refused, sample, stored_as
+from .store_bench import Bench, Check, extend, refused, sample, stored_as
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
