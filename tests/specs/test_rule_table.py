@@ -8,6 +8,7 @@ import pytest
 
 from treadle.points import POINTS
 from treadle_specs.reports import hook_catalogue, rule_table
+from treadle_specs.reports.generated import ROOT
 from treadle_specs.reports.rule_table import Rule, page, problems, read_contract, read_tests
 
 CONTRACT = """# The contract
@@ -114,7 +115,7 @@ def test_the_check_fails_on_a_stale_page_and_on_a_rule_without_a_test(
 def test_every_rule_of_one_agent_is_held_by_a_test_and_no_test_cites_a_rule_that_is_none() -> None:
     _, rules = read_contract(rule_table.CONTRACT.read_text(encoding="utf-8"))
     assert len(rules) > 130
-    assert problems(rules, read_tests(rule_table.ROOT / "tests")) == []
+    assert problems(rules, read_tests(ROOT / "tests")) == []
 
 
 def test_the_catalogue_of_hooks_lists_every_point_with_its_fields_and_answers() -> None:

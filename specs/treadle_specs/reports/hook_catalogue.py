@@ -8,12 +8,8 @@ Run it as a module:
 
 from __future__ import annotations
 
-import argparse
-import inspect
-import re
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, cast
 
 import attrs
@@ -21,7 +17,8 @@ import attrs
 from treadle.hooks import HookPoint, Mode, Waterfall
 from treadle.points import POINTS
 
-ROOT = Path(__file__).resolve().parents[3]
+from .generated import Made, attributes, cell, serve, summary
+
 PAGE = "docs/hooks.md"
 
 INTRODUCTION = (
@@ -63,7 +60,7 @@ def page(points: Iterable[HookPoint[Any]] = POINTS) -> str:
     lines += ["", "## Decisions", "", "What listeners of waterfalls answer.", "", "| class | fields | meaning |"]
     lines.append("| --- | --- | --- |")
     for kind in decisions(points):
-        lines.append(f"| `{kind.__name__}` | {_fields(kind)} | {_meaning(kind)} |")
+        lines.append(f"| `{kind.__name__}` | {_fields(kind)} | {cell(summary(kind))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -72,10 +69,10 @@ def entry(point: HookPoint[Any]) -> list[str]:
     lines = ["", f"### `{point.name}`", "", f"{point.doc} Payload: `{point.payload.__name__}`."]
     if isinstance(point, Waterfall):
         lines[-1] += f" Answers: {', '.join([f'`{kind}`' for kind in _results(cast('Any', point))])}."
-    documented = _attribute_docs(point.payload)
+    documented = attributes(point.payload)
     lines += ["", "| field | type | |", "| --- | --- | --- |"]
     for field in attrs.fields(point.payload):
-        lines.append(f"| `{field.name}` | `{_escaped(_type(field))}` | {_escaped(documented.get(field.name, ''))} |")
+        lines.append(f"| `{field.name}` | `{cell(_type(field))}` | {cell(documented.get(field.name, ''))} |")
     return lines
 
 
@@ -103,44 +100,12 @@ def _type(field: attrs.Attribute[Any]) -> str:
 
 
 def _fields(kind: type) -> str:
-    return ", ".join([f"`{field.name}: {_escaped(_type(field))}`" for field in attrs.fields(kind)])
-
-
-def _meaning(kind: type) -> str:
-    words = inspect.getdoc(kind) or ""
-    return _escaped(" ".join(words.partition("Attributes:")[0].split()))
-
-
-def _attribute_docs(kind: type) -> dict[str, str]:
-    """What the ``Attributes:`` part of a docstring says about each field."""
-    _, _, listed = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    found: dict[str, str] = {}
-    for name, words in re.findall(r"^    (\w+): (.*(?:\n        .*)*)", listed, flags=re.MULTILINE):
-        found[name] = " ".join(words.split())
-    return found
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+    return ", ".join([f"`{field.name}: {cell(_type(field))}`" for field in attrs.fields(kind)])
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the page; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m treadle_specs.reports.hook_catalogue", description=__doc__)
-    act = parser.add_mutually_exclusive_group(required=True)
-    act.add_argument("--write", action="store_true", help=f"write {PAGE}")
-    act.add_argument("--check", action="store_true", help="fail when the page is stale")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the repository")
-    given = parser.parse_args(arguments)
-    target = given.root / PAGE
-    text = page()
-    if given.write:
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-    elif not target.exists() or target.read_text(encoding="utf-8") != text:
-        sys.stdout.write(f"{PAGE} is stale: run python -m treadle_specs.reports.hook_catalogue --write\n")
-        return 1
-    return 0
+    return serve("treadle_specs.reports.hook_catalogue", PAGE, lambda _: Made(page()), arguments)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """The format of the session log, written down from the classes that read and write it (S7, S8, P5).
 
-python -m treadle_specs.reports.log_format --write [FILE]     make docs/log-format.md
-python -m treadle_specs.reports.log_format --check [FILE]     exit with 1 when it is stale
+python -m treadle_specs.reports.log_format --write      # docs/log-format.md
+python -m treadle_specs.reports.log_format --check      # exit status 1 when the page is stale
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import types
-from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
@@ -22,9 +20,9 @@ from treadle.session.upgrade import FIRST_VERSION, STEPS
 from treadle.sums import OpenSum
 
 from ..logs.glossary import GLOSSARY, INTRODUCTION, VERSIONING
+from .generated import Made, attributes, serve, summary
 
-HERE = Path(__file__).resolve().parents[3] / "docs" / "log-format.md"
-"""Where the document lies in a checkout."""
+PAGE = "docs/log-format.md"
 ENTERING = "How an event enters the history"
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
 
@@ -52,7 +50,7 @@ def document() -> str:
 def _overview(core: list[EventType]) -> str:
     rows = [
         f"| [`{known.tag}`](#{_anchor(known.tag)}) | {known.since} | {'yes' if known.surface else ''} "
-        f"| {_summary(known.data)} |"
+        f"| {summary(known.data)} |"
         for known in core
     ]
     return "\n".join(["| type | since | surface | meaning |", "| --- | --- | --- | --- |", *rows])
@@ -60,9 +58,7 @@ def _overview(core: list[EventType]) -> str:
 
 def _event(known: EventType) -> str:
     surface = "an event of the surface" if known.surface else "not of the surface"
-    return (
-        f"### `{known.tag}`\n\n{_summary(known.data)} Since format {known.since}; {surface}.\n\n{_fields(known.data)}"
-    )
+    return f"### `{known.tag}`\n\n{summary(known.data)} Since format {known.since}; {surface}.\n\n{_fields(known.data)}"
 
 
 def _structure(kind: type) -> str:
@@ -70,14 +66,14 @@ def _structure(kind: type) -> str:
     if family is None:
         return f"### {_title(kind)}\n\n{_about(kind)}{_fields(kind)}"
     unknown = f"A member whose `{family.tag_field}` is unknown is kept as it is."
-    return f"### {_title(kind)}\n\n{_summary(kind)} {unknown}\n\n{_members(family.members, family.tag_field)}"
+    return f"### {_title(kind)}\n\n{summary(kind)} {unknown}\n\n{_members(family.members, family.tag_field)}"
 
 
 def _members(kinds: tuple[type, ...], tag_field: str) -> str:
     parts: list[str] = []
     for kind in kinds:
         table = _fields(kind)
-        parts.append(f"`{tag_field}: {_config(kind).tag!s}`: {_summary(kind)}" + (f"\n\n{table}" if table else ""))
+        parts.append(f"`{tag_field}: {_config(kind).tag!s}`: {summary(kind)}" + (f"\n\n{table}" if table else ""))
     return "\n\n".join(parts)
 
 
@@ -93,7 +89,7 @@ def _header_table() -> str:
 
 def _fields(kind: type) -> str:
     rows: list[str] = []
-    told = _attributes(kind)
+    told = attributes(kind)
     for each in msgspec.structs.fields(kind):
         default = "" if each.required else f"`{_default(each)}`"
         said = told.get(each.name) or GLOSSARY.get(f"{kind.__name__}.{each.name}") or GLOSSARY.get(each.name, "")
@@ -182,40 +178,14 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
 
 
-def _summary(kind: type) -> str:
-    """The first sentence or two of a docstring, in one line."""
-    text = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0].partition("\n\nArgs:")[0]
-    return " ".join(text.replace("``", "`").split())
-
-
 def _about(kind: type) -> str:
-    return _summary(kind) + "\n\n"
+    return summary(kind) + "\n\n"
 
 
-def _attributes(kind: type) -> dict[str, str]:
-    """What the docstrings of a class and its bases say about each field."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        section = (inspect.getdoc(base) or "").partition("Attributes:\n")[2]
-        for match in re.finditer(r"^    (\w+): (.+(?:\n {8,}.+)*)", section, re.MULTILINE):
-            found[match[1]] = " ".join(match[2].replace("``", "`").split())
-    return found
-
-
-def main(arguments: list[str]) -> int:
-    """Write the document, or check that it is up to date."""
-    path = Path(arguments[1]) if len(arguments) > 1 else HERE
-    if arguments[:1] == ["--write"]:
-        path.write_text(document(), encoding="utf-8", newline="\n")
-        return 0
-    if arguments[:1] == ["--check"]:
-        if path.exists() and path.read_text(encoding="utf-8") == document():
-            return 0
-        sys.stderr.write(f"stale: {path}; run python -m treadle_specs.reports.log_format --write\n")
-        return 1
-    sys.stderr.write((__doc__ or "") + "\n")
-    return 2
+def main(arguments: list[str] | None = None) -> int:
+    """Write the document, or check that it is up to date; returns the exit status."""
+    return serve("treadle_specs.reports.log_format", PAGE, lambda _: Made(document()), arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -3,13 +3,12 @@
     python -m treadle_specs.reports.rule_table --write      # docs/contract.md
     python -m treadle_specs.reports.rule_table --check      # exit status 1 when the page is stale or a rule is not held
 
-The texts come from ``contract.md`` beside this module, the tests from the ``pytest.mark.rule`` markers under
+The texts come from ``contract.md`` of this package, the tests from the ``pytest.mark.rule`` markers under
 ``tests/``, read without running anything.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import sys
@@ -17,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[3]
+from .generated import Made, cell, serve
+
 CONTRACT = Path(__file__).resolve().parents[1] / "contract.md"
 PAGE = "docs/contract.md"
 
@@ -133,12 +133,8 @@ def page(sections: dict[int, str], rules: list[Rule], tests: list[Held]) -> str:
         own = [rule for rule in rules if rule.section == number]
         if own:
             lines += ["", f"## {number} {title}", "", "| rule | promise | tests |", "| --- | --- | --- |"]
-            lines += [f"| **{rule.id}** | {_cell(rule.text)} | {_tests_cell(rule, tests)} |" for rule in own]
+            lines += [f"| **{rule.id}** | {cell(rule.text)} | {_tests_cell(rule, tests)} |" for rule in own]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _tests_cell(rule: Rule, tests: list[Held]) -> str:
@@ -146,7 +142,7 @@ def _tests_cell(rule: Rule, tests: list[Held]) -> str:
     for test in tests:
         if rule.id in test.rules:
             files.setdefault(test.path, []).append(test.sentence)
-    return "<br>".join([f"[{Path(path).name}](../{path}): {_cell('; '.join(names))}" for path, names in files.items()])
+    return "<br>".join([f"[{Path(path).name}](../{path}): {cell('; '.join(names))}" for path, names in files.items()])
 
 
 def problems(rules: list[Rule], tests: list[Held]) -> list[str]:
@@ -165,28 +161,18 @@ def problems(rules: list[Rule], tests: list[Held]) -> list[str]:
     return missing + unknown
 
 
+def made(root: Path) -> Made:
+    """The page of a repository, and what is wrong with its tests."""
+    sections, rules = read_contract(CONTRACT.read_text(encoding="utf-8"))
+    tests = read_tests(root / "tests")
+    held = sum(any(rule.id in test.rules for test in tests) for rule in rules)
+    told = f"{held} of {len(rules)} rules are held by {len(tests)} tests"
+    return Made(page(sections, rules, tests), problems(rules, tests), [told])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the page; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m treadle_specs.reports.rule_table", description=__doc__)
-    act = parser.add_mutually_exclusive_group(required=True)
-    act.add_argument("--write", action="store_true", help=f"write {PAGE}")
-    act.add_argument("--check", action="store_true", help="fail when the page is stale or a rule is not held")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the repository")
-    given = parser.parse_args(arguments)
-    sections, rules = read_contract(CONTRACT.read_text(encoding="utf-8"))
-    tests = read_tests(given.root / "tests")
-    target = given.root / PAGE
-    text = page(sections, rules, tests)
-    found = problems(rules, tests)
-    if given.write:
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-    elif not target.exists() or target.read_text(encoding="utf-8") != text:
-        found.append(f"{PAGE} is stale: run python -m treadle_specs.reports.rule_table --write")
-    held = sum(any(rule.id in test.rules for test in tests) for rule in rules)
-    found.append(f"{held} of {len(rules)} rules are held by {len(tests)} tests")
-    sys.stdout.write("\n".join(found) + "\n")
-    return 0 if given.write or len(found) == 1 else 1
+    return serve("treadle_specs.reports.rule_table", PAGE, made, arguments)
 
 
 if __name__ == "__main__":
