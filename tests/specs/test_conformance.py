@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from treadle_specs.conformance import command
-from treadle_specs.conformance.kit import Untickable, check_driver, replay_script
+from treadle_specs.conformance.kit import Untickable, check_driver
 from treadle_specs.conformance.local import LocalRig
+from treadle_specs.conformance.player import replay_script
 from treadle_specs.conformance.verdicts import CaseResult, Verdict
 from treadle_specs.conformance.wrong import MUTANTS, MutantRig, mutant
 from treadle_specs.exploration.violation import Violation

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..exploration.violation import Violation
-from .kit import ProcessRig, check_cases, check_driver, replay_script
+from .kit import ProcessRig, check_cases, check_driver
+from .player import replay_script
 from .sequence import draw_script
 from .verdicts import Verdict
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from hypothesis import Phase, settings
@@ -14,7 +11,6 @@ from .. import run_cases
 from ..exploration.violation import Violation
 from .ledger import Json
 from .local import TICKS, MakeRig, Rig
-from .player import Player, replay
 from .stateful import Suite, profile, run_suite
 from .verdicts import Broken, CaseResult, Verdict
 
@@ -112,11 +108,10 @@ def _name_of(make_rig: MakeRig) -> str:
     return f"{driver.get('name', 'unnamed')} {driver.get('version', '')}".strip() if driver else "unnamed"
 
 
-def check_cases(command: str, verdict: Verdict, *, files: Iterable[str | Path] = ()) -> None:
+def check_cases(command: str, verdict: Verdict) -> None:
     """Run the packaged cases against a rig, and note how each went."""
-    for path in list(files) or run_cases.own_cases():
-        for case in json.loads(Path(path).read_text(encoding="utf-8")):
-            verdict.cases.append(check_case(case, command, verdict.expected))
+    for _, case in run_cases.selected(run_cases.own_cases()):
+        verdict.cases.append(check_case(case, command, verdict.expected))
 
 
 def check_case(case: Json, command: str, expected: Iterable[str] = ()) -> CaseResult:
@@ -130,15 +125,3 @@ def check_case(case: Json, command: str, expected: Iterable[str] = ()) -> CaseRe
         known = name in expected or bool(set(rules) & set(expected))
         return CaseResult(name, rules, "expected" if known else "failed", str(why))
     return CaseResult(name, rules, "ok")
-
-
-def replay_script(script: Json, rig: Rig) -> Player:
-    """Play a saved script.
-
-    Raises:
-        Violation: the rule is still broken, or another one is.
-    """
-    opening: Json = {"do": "open", "session": "s1", **script.get("open", {})}
-    with tempfile.TemporaryDirectory() as folder:
-        steps = [run_cases.fill(step, folder) for step in [opening, *script["steps"]]]
-        return replay(rig, steps)

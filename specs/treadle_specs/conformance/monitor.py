@@ -9,10 +9,10 @@ from __future__ import annotations
 from ..exploration.violation import require
 from .histories import derived, flat
 from .ledger import DONE, NEXT_STEP, NEXT_TURN, Json
-from .requests import TOOLS, Asking
+from .requests import TOOLS, Requests
 
 
-class Monitor(Asking):
+class Monitor(Requests):
     """Watches one agent."""
 
     # --- reports ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .ledger import NEXT_STEP, NEXT_TURN, Intent, Json, Known, Ledger, items
 TOOLS = ("tool", "stubborn-tool")
 
 
-class Asking:
+class Requests:
     """The requests made of one agent, and what they let one expect of it.
 
     Args:
@@ -241,17 +241,17 @@ class Asking:
             self._fatal = True
 
 
-_Taker = Callable[[Asking, Json, Json, "str | None"], None]
+_Taker = Callable[[Requests, Json, Json, "str | None"], None]
 _REQUESTS: dict[str, _Taker] = {
-    "open": Asking._open,  # pyright: ignore[reportPrivateUsage]  # the table of the class's own methods
-    "deliver": Asking._deliver,  # pyright: ignore[reportPrivateUsage]
-    "inbox": Asking._inbox,  # pyright: ignore[reportPrivateUsage]
-    "update": Asking._update,  # pyright: ignore[reportPrivateUsage]
-    "cancel": Asking._cancel,  # pyright: ignore[reportPrivateUsage]
-    "dispose": Asking._dispose,  # pyright: ignore[reportPrivateUsage]
-    "reserve": Asking._reserve,  # pyright: ignore[reportPrivateUsage]
-    "release": Asking._release,  # pyright: ignore[reportPrivateUsage]
-    "maintain": Asking._maintain,  # pyright: ignore[reportPrivateUsage]
-    "listen": Asking._listen,  # pyright: ignore[reportPrivateUsage]
-    "pass": Asking._pass,  # pyright: ignore[reportPrivateUsage]
+    "open": Requests._open,  # pyright: ignore[reportPrivateUsage]  # the table of the class's own methods
+    "deliver": Requests._deliver,  # pyright: ignore[reportPrivateUsage]
+    "inbox": Requests._inbox,  # pyright: ignore[reportPrivateUsage]
+    "update": Requests._update,  # pyright: ignore[reportPrivateUsage]
+    "cancel": Requests._cancel,  # pyright: ignore[reportPrivateUsage]
+    "dispose": Requests._dispose,  # pyright: ignore[reportPrivateUsage]
+    "reserve": Requests._reserve,  # pyright: ignore[reportPrivateUsage]
+    "release": Requests._release,  # pyright: ignore[reportPrivateUsage]
+    "maintain": Requests._maintain,  # pyright: ignore[reportPrivateUsage]
+    "listen": Requests._listen,  # pyright: ignore[reportPrivateUsage]
+    "pass": Requests._pass,  # pyright: ignore[reportPrivateUsage]
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from typing import Any
 
 from .. import run_cases
 from ..exploration.violation import Violation
 from .local import Json, Rig
-from .player import replay
+from .player import replay_script
 
 LONGEST = 70
 """How many characters of a line are drawn."""
@@ -62,15 +61,13 @@ def exchange_mermaid(exchange: list[tuple[Json, Json]], broken: str = "") -> str
 def draw_script(script: Json, rig: Rig) -> str:
     """Play a script on a rig and draw the exchange, up to where a rule breaks."""
     recording = Recording(rig)
-    opening: Json = {"do": "open", "session": "s1", **script.get("open", {})}
     broken = ""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            replay(recording, [run_cases.fill(step, folder) for step in [opening, *script["steps"]]])
-        except Violation as violation:
-            broken = str(violation)
-        finally:
-            recording.stop()
+    try:
+        replay_script(script, recording)
+    except Violation as violation:
+        broken = str(violation)
+    finally:
+        recording.stop()
     return exchange_mermaid(recording.exchange, broken)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -78,8 +77,3 @@ class MutantRig(LocalRig):
 def mutant(name: str) -> MakeRig:
     """Makes rigs of a mutant driver that only settle, as any other driver's would."""
     return lambda: Untickable(MutantRig(MUTANTS[name]))
-
-
-def names() -> Sequence[str]:
-    """The mutants there are."""
-    return tuple(MUTANTS)
