@@ -211,7 +211,7 @@ def _faults(figures: Figures) -> str:
     lines = [
         "## Planted faults",
         "",
-        "    pytest tests/specs/test_planted_faults.py",
+        "    pytest tests/specs/conformance/test_planted_faults.py",
         "",
         "Each is planted into the shipped driver. The stateful suite has to catch it, and one more layer; what exploration",
         "says of it is in the table.",

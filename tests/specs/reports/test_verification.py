@@ -41,7 +41,7 @@ def test_the_page_names_the_command_for_each_of_its_figures() -> None:
     for command in (
         "treadle explore --ids 3",
         "treadle export promela --check",
-        "pytest tests/specs/test_planted_faults.py",
+        "pytest tests/specs/conformance/test_planted_faults.py",
         "python -m treadle_specs.exploration.mutants --spin --markdown",
         "treadle check LOG…",
     ):
