@@ -49,19 +49,80 @@ class Mutation:
     damage: Callable[[Lines], bytes]
 
 
-MUTATIONS: dict[str, Mutation] = {}
+def _joined(lines: Lines) -> bytes:
+    return b"".join([line + b"\n" for line in lines])
+
+
+def _replaced(lines: Lines, count: int, *fresh: bytes) -> bytes:
+    """With ``count`` lines from the middle on replaced."""
+    middle = len(lines) // 2
+    return _joined([*lines[:middle], *fresh, *lines[middle + count :]])
+
+
+def _middle(lines: Lines) -> bytes:
+    return lines[len(lines) // 2]
+
+
+def _half(line: bytes) -> bytes:
+    return line[: len(line) // 2]
+
+
+def _torn(lines: Lines, tail: bytes) -> bytes:
+    """With other bytes instead of the last line."""
+    return _joined(lines[:-1]) + tail
+
+
+def _glued_pair(lines: Lines) -> bytes:
+    middle = len(lines) // 2
+    return _replaced(lines, 2, lines[middle] + lines[middle + 1])
+
+
+def _swapped_middle(lines: Lines) -> bytes:
+    middle = len(lines) // 2
+    return _replaced(lines, 2, lines[middle + 1], lines[middle])
+
+
+def _bad_utf8_in_string(lines: Lines) -> bytes:
+    line = _middle(lines)
+    at = line.rfind(b'"')
+    return _replaced(lines, 1, line[:at] + b"\xc3\x28" + line[at:])
+
+
+_CUT = ',"x":"\u6c49'.encode()[:-1]
+"""A text that breaks off within a character."""
+TORN, NULS, GLUED = "torn last line", "run of NUL bytes", "two records on one line"
+BAD, NUMBERS, HEADER = "bad line", "numbers that do not follow", "bad header"
+
+# fmt: off
+MUTATIONS: dict[str, Mutation] = {each.name: each for each in (
+    Mutation("torn_ascii",          TORN,    TAIL,       lambda log: _torn(log, _half(log[-1]))),
+    Mutation("torn_at_brace",       TORN,    TAIL,       lambda log: _torn(log, log[-1][:-1])),
+    Mutation("torn_one_byte",       TORN,    TAIL,       lambda log: _torn(log, log[-1][:1])),
+    Mutation("torn_mid_utf8",       TORN,    TAIL,       lambda log: _torn(log, log[-1].rstrip(b"}") + _CUT)),
+    Mutation("torn_then_blank",     TORN,    TAIL,       lambda log: _torn(log, _half(log[-1]) + b"\n\n")),
+    Mutation("torn_then_newline",   TORN,    TAIL,       lambda log: _torn(log, _half(log[-1]) + b"\n")),
+    Mutation("no_final_newline",    "missing newline", KEPT, lambda log: _torn(log, log[-1])),
+    Mutation("nul_tail",            NULS,    TAIL,       lambda log: _joined(log) + b"\0" * 512),
+    Mutation("nul_tail_in_place",   NULS,    TAIL,       lambda log: _torn(log, b"\0" * (len(log[-1]) + 1))),
+    Mutation("nul_middle",          NULS,    MIDDLE,     lambda log: _replaced(log, 0, b"\0" * 300)),
+    Mutation("glued_pair",          GLUED,   MIDDLE,     _glued_pair),
+    Mutation("glued_prefix",        GLUED,   MIDDLE,     lambda log: _replaced(log, 1, _half(_middle(log)) + _middle(log))),
+    Mutation("malformed_middle",    BAD,     MIDDLE,     lambda log: _replaced(log, 1, _half(_middle(log)))),
+    Mutation("missing_middle",      NUMBERS, MIDDLE,     lambda log: _replaced(log, 1)),
+    Mutation("swapped_middle",      NUMBERS, MIDDLE,     _swapped_middle),
+    Mutation("dup_last",            NUMBERS, MIDDLE,     lambda log: _joined([*log, log[-1]])),
+    Mutation("fork_back_four",      NUMBERS, MIDDLE,     lambda log: _joined([*log, *log[-4:]])),
+    Mutation("crlf",                BAD,     LOUD,       lambda log: _joined(log).replace(b"\n", b"\r\n")),
+    Mutation("blank_lines",         BAD,     ACCEPTED,   lambda log: b"\n\n".join(log) + b"\n\n"),
+    Mutation("bom",                 BAD,     LOUD,       lambda log: b"\xef\xbb\xbf" + _joined(log)),
+    Mutation("bad_utf8_in_string",  BAD,     MIDDLE,     _bad_utf8_in_string),
+    Mutation("header_only",         BAD,     EMPTY,      lambda log: _joined(log[:1])),
+    Mutation("header_torn",         HEADER,  UNREADABLE, lambda log: _half(log[0])),
+    Mutation("empty",               HEADER,  UNREADABLE, lambda _: b""),
+    Mutation("json_but_not_object", BAD,     MIDDLE,     lambda log: _replaced(log, 0, b"17", b"null", b"[]")),
+)}
+# fmt: on
 """All mutations, by name."""
-
-
-def mutation(fault: str, expected: str) -> Callable[[Callable[[Lines], bytes]], Callable[[Lines], bytes]]:
-    """Make a function a mutation."""
-
-    def decorate(damage: Callable[[Lines], bytes]) -> Callable[[Lines], bytes]:
-        name = damage.__name__.strip("_")
-        MUTATIONS[name] = Mutation(name, fault, expected, damage)
-        return damage
-
-    return decorate
 
 
 def mutate(data: bytes) -> dict[str, bytes]:
@@ -82,152 +143,6 @@ def main(source: str, directory: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, data in mutate(Path(source).read_bytes()).items():
         (out / f"{name}.jsonl").write_bytes(data)
-
-
-def _join(lines: Lines) -> bytes:
-    return b"".join([line + b"\n" for line in lines])
-
-
-def _insert(lines: Lines, *fresh: bytes) -> bytes:
-    middle = len(lines) // 2
-    return _join([*lines[:middle], *fresh, *lines[middle:]])
-
-
-def _replace(lines: Lines, count: int, *fresh: bytes) -> bytes:
-    middle = len(lines) // 2
-    return _join([*lines[:middle], *fresh, *lines[middle + count :]])
-
-
-@mutation("torn last line", TAIL)
-def _torn_ascii(lines: Lines) -> bytes:
-    return _join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2]
-
-
-@mutation("torn last line", TAIL)
-def _torn_at_brace(lines: Lines) -> bytes:
-    return _join(lines[:-1]) + lines[-1][:-1]
-
-
-@mutation("torn last line", TAIL)
-def _torn_one_byte(lines: Lines) -> bytes:
-    return _join(lines[:-1]) + lines[-1][:1]
-
-
-@mutation("torn last line", TAIL)
-def _torn_mid_utf8(lines: Lines) -> bytes:
-    return _join(lines[:-1]) + lines[-1].rstrip(b"}") + ',"x":"\u6c49'.encode()[:-1]
-
-
-@mutation("torn last line", TAIL)
-def _torn_then_blank(lines: Lines) -> bytes:
-    return _torn_ascii(lines) + b"\n\n"
-
-
-@mutation("torn last line", TAIL)
-def _torn_then_newline(lines: Lines) -> bytes:
-    return _torn_ascii(lines) + b"\n"
-
-
-@mutation("missing newline", KEPT)
-def _no_final_newline(lines: Lines) -> bytes:
-    return _join(lines)[:-1]
-
-
-@mutation("run of NUL bytes", TAIL)
-def _nul_tail(lines: Lines) -> bytes:
-    return _join(lines) + b"\0" * 512
-
-
-@mutation("run of NUL bytes", TAIL)
-def _nul_tail_in_place(lines: Lines) -> bytes:
-    return _join(lines[:-1]) + b"\0" * (len(lines[-1]) + 1)
-
-
-@mutation("run of NUL bytes", MIDDLE)
-def _nul_middle(lines: Lines) -> bytes:
-    return _insert(lines, b"\0" * 300)
-
-
-@mutation("two records on one line", MIDDLE)
-def _glued_pair(lines: Lines) -> bytes:
-    middle = len(lines) // 2
-    return _replace(lines, 2, lines[middle] + lines[middle + 1])
-
-
-@mutation("two records on one line", MIDDLE)
-def _glued_prefix(lines: Lines) -> bytes:
-    line = lines[len(lines) // 2]
-    return _replace(lines, 1, line[: len(line) // 2] + line)
-
-
-@mutation("bad line", MIDDLE)
-def _malformed_middle(lines: Lines) -> bytes:
-    line = lines[len(lines) // 2]
-    return _replace(lines, 1, line[: len(line) // 2])
-
-
-@mutation("numbers that do not follow", MIDDLE)
-def _missing_middle(lines: Lines) -> bytes:
-    return _replace(lines, 1)
-
-
-@mutation("numbers that do not follow", MIDDLE)
-def _swapped_middle(lines: Lines) -> bytes:
-    middle = len(lines) // 2
-    return _replace(lines, 2, lines[middle + 1], lines[middle])
-
-
-@mutation("numbers that do not follow", MIDDLE)
-def _dup_last(lines: Lines) -> bytes:
-    return _join([*lines, lines[-1]])
-
-
-@mutation("numbers that do not follow", MIDDLE)
-def _fork_back_four(lines: Lines) -> bytes:
-    return _join([*lines, *lines[-4:]])
-
-
-@mutation("bad line", LOUD)
-def _crlf(lines: Lines) -> bytes:
-    return _join(lines).replace(b"\n", b"\r\n")
-
-
-@mutation("bad line", ACCEPTED)
-def _blank_lines(lines: Lines) -> bytes:
-    return b"\n\n".join(lines) + b"\n\n"
-
-
-@mutation("bad line", LOUD)
-def _bom(lines: Lines) -> bytes:
-    return b"\xef\xbb\xbf" + _join(lines)
-
-
-@mutation("bad line", MIDDLE)
-def _bad_utf8_in_string(lines: Lines) -> bytes:
-    line = lines[len(lines) // 2]
-    at = line.rfind(b'"')
-    return _replace(lines, 1, line[:at] + b"\xc3\x28" + line[at:])
-
-
-@mutation("bad line", EMPTY)
-def _header_only(lines: Lines) -> bytes:
-    return _join(lines[:1])
-
-
-@mutation("bad header", UNREADABLE)
-def _header_torn(lines: Lines) -> bytes:
-    return lines[0][: len(lines[0]) // 2]
-
-
-@mutation("bad header", UNREADABLE)
-def _empty(lines: Lines) -> bytes:
-    del lines
-    return b""
-
-
-@mutation("bad line", MIDDLE)
-def _json_but_not_object(lines: Lines) -> bytes:
-    return _insert(lines, b"17", b"null", b"[]")
 
 
 if __name__ == "__main__":
