@@ -165,24 +165,23 @@ def _properties() -> str:
 
 def _exploration(figures: Figures) -> str:
     report = figures.report
-    lines = [
-        "## Exploration of the shipped kernel",
-        "",
-        f"    treadle explore --ids {figures.ids}",
-        "",
-        f"Every state that can be reached with up to {figures.ids} messages alive at once: all calls, all outcomes of what is",
-        "owed, and calls between two commits, as a listener makes them. Ids that no rule tells apart are merged, and an id is",
-        "used again once its message has met its fate, so that turns may go on for ever.",
-        "",
-        "| profile | states | transitions | seconds |",
-        "| --- | ---: | ---: | ---: |",
-        *[f"| {f.name} | {f.states:,} | {f.transitions:,} | {f.seconds:.1f} |" for f in report.findings],
-        "",
-        f"{len(report.rows) - len(report.unvisited)} of {len(report.rows)} rows of the lifecycle table were taken. "
-        + ("Every property holds in every state." if report.counterexample is None else "A property is broken."),
-        "",
-    ]
-    return "\n".join(lines)
+    rows = "\n".join([f"| {f.name} | {f.states:,} | {f.transitions:,} | {f.seconds:.1f} |" for f in report.findings])
+    holds = "Every property holds in every state." if report.counterexample is None else "A property is broken."
+    return f"""\
+## Exploration of the shipped kernel
+
+    treadle explore --ids {figures.ids}
+
+Every state that can be reached with up to {figures.ids} messages alive at once: all calls, all outcomes of what is
+owed, and calls between two commits, as a listener makes them. Ids that no rule tells apart are merged, and an id is
+used again once its message has met its fate, so that turns may go on for ever.
+
+| profile | states | transitions | seconds |
+| --- | ---: | ---: | ---: |
+{rows}
+
+{len(report.rows) - len(report.unvisited)} of {len(report.rows)} rows of the lifecycle table were taken. {holds}
+"""
 
 
 def _spin(figures: Figures) -> str:
@@ -230,44 +229,38 @@ def _faults(figures: Figures) -> str:
 
 def _mutants(figures: Figures) -> str:
     score = summary(figures.grades)
-    others = f"{len(score['equivalent'])} are equivalent, {len(score['survived'])} survive"
-    return "\n".join(
-        [
-            "## Mutants of the lifecycle table",
-            "",
-            "    python -m treadle_specs.exploration.mutants --spin --markdown",
-            "",
-            "Every deletion of a row or of a single verb, and every other target of a row.",
-            "",
-            as_markdown(figures.grades),
-            "",
-            f"{score['killed']} of {score['mutants']} are killed, {others}; {score['seconds']:,} s.",
-            "",
-        ]
-    )
+    return f"""\
+## Mutants of the lifecycle table
+
+    python -m treadle_specs.exploration.mutants --spin --markdown
+
+Every deletion of a row or of a single verb, and every other target of a row.
+
+{as_markdown(figures.grades)}
+
+{score["killed"]} of {score["mutants"]} are killed, {len(score["equivalent"])} are equivalent, {len(score["survived"])} \
+survive; {score["seconds"]:,} s.
+"""
 
 
 def _logs(figures: Figures) -> str:
     count, events = figures.logs
     written, anew = figures.changes
-    noticed = anew.tried - len(anew.unnoticed)
-    return "\n".join(
-        [
-            "## Session logs",
-            "",
-            "    treadle check LOG…",
-            "",
-            f"{count} recorded sessions with {events} events are sound; {figures.microseconds:.1f} µs per event. Each single",
-            f"deletion, duplication and swap of their events was tried: of {written.tried:,} changed logs",
-            f"{written.tried - len(written.unnoticed):,} are reported. Not reported is the lack of a last event outside a turn:",
-            "without it the log is what it was a moment before.",
-            "",
-            f"The numbers of the events give most of that away, so each changed log was also numbered anew. Then {noticed:,} of",
-            f"{anew.tried:,} are reported. The others are logs that the contract permits as well, such as a delivery that came",
-            "a little later or a parallel tool that started sooner.",
-            "",
-        ]
-    )
+    return f"""\
+## Session logs
+
+    treadle check LOG…
+
+{count} recorded sessions with {events} events are sound; {figures.microseconds:.1f} µs per event. Each single
+deletion, duplication and swap of their events was tried: of {written.tried:,} changed logs
+{written.tried - len(written.unnoticed):,} are reported. Not reported is the lack of a last event outside a turn:
+without it the log is what it was a moment before.
+
+The numbers of the events give most of that away, so each changed log was also numbered anew. Then \
+{anew.tried - len(anew.unnoticed):,} of
+{anew.tried:,} are reported. The others are logs that the contract permits as well, such as a delivery that came
+a little later or a parallel tool that started sooner.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
