@@ -4,7 +4,7 @@
     python -m treadle_specs.exploration.promela --check
 
 The model holds one tagged message among arbitrary others, which by data independence stands for each of any number. Its
-rows come from the table; verbs, calls, outcomes and laws are the functions of ``treadle_specs.exploration.abstract``, translated.
+rows come from the table; verbs, calls, outcomes and laws are the functions of ``abstract``, translated.
 """
 
 from __future__ import annotations
