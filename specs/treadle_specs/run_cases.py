@@ -4,35 +4,8 @@
     run_cases.py --rig "python -m yourpackage.rig" cases/*.json
     run_cases.py --rig "…" --show cases/cancel.json#late-steer     # print the whole exchange of one case
 
-Without files, the cases that lie beside this module are run.
-
-A case file is a JSON list of cases. A case:
-
-    {"name": "…", "rules": ["C4"], "needs": ["maintenance"], "open": {…}, "steps": [step, …]}
-
-A step is a request (any verb) with optional checks on its reply:
-
-    "ok": false / "code": "duplicate-message"      the reply must be refused (with that code)
-    "log": ["turn/start 1", …]                     (settle) the compact events since the last settle
-    "log_has" / "log_lacks"                        (settle) the log has each of these / no entry with one of these in it
-    "notices": ["status running", …]               (settle) the compact notices since the last settle
-    "gates": ["model", "tool c1"]                  (settle) the waiting gates
-    "state" / "status" / "next-turn" / "next-step" (settle) equal these
-    "request": ["user hi", …]                      (settle) messages of the newest model gate
-    "results": ["c1 text", …]                      (settle) tool results with their text
-    "story": ["step/end 1.1", "~error", …]         (settle) events and notices in publication order
-    "distinct_calls": true                         (settle) no answer asks for two calls of one id
-    "pending" / "reserved" / "outcome"             the reply must say so
-    "pass" a gate by its compact name: {"do": "pass", "gate": "model", …}
-
-Verbs of the runner itself:
-
-    {"do": "restart", "kill": true, "damage": {"cut": 7, "append": "…"}, "open": {…}}
-        end the rig (SIGKILL, or close), cut bytes off the end of the session's file ("artifact" in the reply to open)
-        or append some, start a new rig and open again; "open" is merged into the case's own
-
-"{tmp}" in any string of a request is a fresh directory of the case. Events of the types in HIDDEN are left out of
-"log". Standard library only: the file runs by itself, without treadle.
+Without files, the cases that lie beside this module are run; what a file holds is told at the end of PROTOCOL.md.
+Standard library only: the file runs by itself, without treadle.
 """
 
 import argparse
@@ -46,11 +19,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 Json = dict[str, Any]
-
 REPLY_CHECKS = ("pending", "reserved", "outcome")
 REFUSAL_CHECKS = ("ok", "code")
 SETTLE_CHECKS = (
@@ -58,13 +31,8 @@ SETTLE_CHECKS = (
     *("request", "results", "story", "distinct_calls"),
 )
 NOTICES = {
-    "agent/status",
-    "agent/inbox/inserted",
-    "agent/inbox/claimed",
-    "agent/inbox/discarded",
-    "agent/error",
-    "agent/cancel-requested",
-    "agent/disposed",
+    *("agent/status", "agent/inbox/inserted", "agent/inbox/claimed", "agent/inbox/discarded"),
+    *("agent/error", "agent/cancel-requested", "agent/disposed"),
 }
 HIDDEN = {"request/header", "request/context", "system/message", "session/end-seed", "llm/retry", "llm/retry-started"}
 ANSWER_WITHIN_S = 30
@@ -79,56 +47,49 @@ class Skip(Exception):
     """The rig lacks what the case needs, and says so."""
 
 
-# ------------------------------------------------------------------------------------------------------- compact forms
-
-
 def compact_event(event: Json) -> str:
     """One line for one durable event."""
     kind: str = event["type"]
-    match kind:
-        case "turn/start":
-            return f"turn/start {event['turn']}"
-        case "turn/end":
-            return _words(f"turn/end {event['turn']} {event['reason']}", event.get("cause") or event.get("code"))
-        case "step/start" | "step/end":
-            return f"{kind} {event['turn']}.{event['step']}"
-        case "user/message":
-            return f"user {event['message']}"
-        case "assistant/message":
-            return _compact_answer(event)
-        case "assistant/attempt":
-            return "attempt"
-        case "tool/call":
-            return f"call {event['call']}"
-        case "tool/result" if event.get("error"):
-            return _words(f"result {event['call']} error", event.get("code"))
-        case "tool/result":
-            return f"result {event['call']} ok"
-        case "agent/inbox/spliced":
-            return _compact_splice(event)
-        case _:
-            return kind
+    return _words(*(_EVENTS[kind](event) if kind in _EVENTS else (kind,)))
 
 
-def _compact_answer(event: Json) -> str:
-    reasoning = f"({event['reasoning']})" if event.get("reasoning") else None
-    calls = ["+" + call for call in _ids(event, "calls")]
-    interrupted = "interrupted" if event.get("interrupted") else None
-    return _words("assistant", reasoning, f"'{event.get('text') or ''}'", *calls, interrupted)
+def _answer_words(event: Json) -> tuple[Any, ...]:
+    reasoning = event.get("reasoning") and f"({event['reasoning']})"
+    text, calls = f"'{event.get('text') or ''}'", _marked("+", event, "calls")
+    return "assistant", reasoning, text, *calls, event.get("interrupted") and "interrupted"
 
 
-def _compact_splice(event: Json) -> str:
-    removed = f"-{event['removed']}" if event.get("removed") else None
-    inserted = ["+" + message for message in _ids(event, "inserted")]
-    return _words("inbox", event["target"], f"@{event['start']}", removed, *inserted, event.get("outcome"))
+def _splice_words(event: Json) -> tuple[Any, ...]:
+    removed = event.get("removed") and f"-{event['removed']}"
+    inserted = _marked("+", event, "inserted")
+    return "inbox", event["target"], f"@{event['start']}", removed, *inserted, event.get("outcome")
 
 
-def _ids(record: Json, key: str) -> list[str]:
-    return record.get(key) or []
+_EVENTS: dict[str, Callable[[Json], tuple[Any, ...]]] = {
+    "turn/start": lambda event: (f"turn/start {event['turn']}",),
+    "turn/end": lambda event: (f"turn/end {event['turn']}", event["reason"], event.get("cause") or event.get("code")),
+    "step/start": lambda event: ("step/start", f"{event['turn']}.{event['step']}"),
+    "step/end": lambda event: ("step/end", f"{event['turn']}.{event['step']}"),
+    "user/message": lambda event: ("user", event["message"]),
+    "assistant/message": _answer_words,
+    "assistant/attempt": lambda _: ("attempt",),
+    "tool/call": lambda event: ("call", event["call"]),
+    "tool/result": lambda event: ("result", event["call"], *_outcome(event)),
+    "agent/inbox/spliced": _splice_words,
+}
 
 
-def _words(*words: str | None) -> str:
-    return " ".join(word for word in words if word)
+def _outcome(event: Json) -> tuple[Any, ...]:
+    return ("error", event.get("code")) if event.get("error") else ("ok",)
+
+
+def _marked(mark: str, record: Json, key: str) -> list[str]:
+    marked: list[str] = record.get(key) or []
+    return [mark + one for one in marked]
+
+
+def _words(*words: Any) -> str:
+    return " ".join([str(word) for word in words if word])
 
 
 def compact_notice(notice: Json) -> str:
@@ -146,12 +107,8 @@ def compact_gate(gate: Json) -> str:
 
 def compact_message(message: Json) -> str:
     """One line for one message of a model request."""
-    out: str = message["role"]
-    if message.get("text"):
-        out += " " + message["text"]
-    out += "".join(" +" + call for call in _ids(message, "calls"))
-    out += "".join(" =" + call for call in _ids(message, "results"))
-    return out
+    marks = _marked("+", message, "calls") + _marked("=", message, "results")
+    return _words(message["role"], message.get("text"), *marks)
 
 
 def story(reply: Json) -> list[str]:
@@ -171,31 +128,24 @@ def shown_notices(reply: Json) -> list[Json]:
     return [notice for notice in reply["notices"] if notice["name"] in NOTICES]
 
 
-def asks_for_distinct_calls(event: Json) -> bool:
-    """Whether no two calls of one answer share an id."""
-    calls = _ids(event, "calls")
-    return len(set(calls)) == len(calls)
-
-
 def newest_request(gates: list[Json]) -> list[str]:
     """The messages of the newest model gate, without the system prompt."""
-    for gate in reversed(gates):
-        if gate["kind"] == "model":
-            return [compact_message(message) for message in gate["messages"] if message["role"] != "system"]
-    return []
+    none: list[Json] = []
+    requests = [gate["messages"] for gate in gates if gate["kind"] == "model"] or [none]
+    return [compact_message(message) for message in requests[-1] if message["role"] != "system"]
 
 
 def seen_in(reply: Json) -> Json:
     """What a settle reported, in the form in which cases state it."""
     events = shown_events(reply)
     results = [event for event in events if event["type"] == "tool/result"]
-    answers = [event for event in events if event["type"] == "assistant/message"]
+    asked = [_marked("", event, "calls") for event in events if event["type"] == "assistant/message"]
     return {
         "log": [compact_event(event) for event in events],
         "notices": [compact_notice(notice) for notice in shown_notices(reply)],
         "results": [f"{event['call']} {event.get('text') or ''}".strip() for event in results],
         "story": story(reply),
-        "distinct_calls": all(asks_for_distinct_calls(event) for event in answers),
+        "distinct_calls": all(len(set(calls)) == len(calls) for calls in asked),
         "gates": [compact_gate(gate) for gate in reply["gates"]],
         "state": reply.get("state"),
         "status": reply["status"],
@@ -203,9 +153,6 @@ def seen_in(reply: Json) -> Json:
         "next-step": reply["inbox"]["next-step"],
         "request": newest_request(reply["gates"]),
     }
-
-
-# ------------------------------------------------------------------------------------------------------------- the rig
 
 
 class Rig:
@@ -216,15 +163,12 @@ class Rig:
         self.count = 0
         self.gates: list[Json] = []
         self.proc = subprocess.Popen(
-            shlex.split(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if show else subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            bufsize=1,
-            start_new_session=True,
-        )
+            shlex.split(command), text=True, encoding="utf-8", bufsize=1, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None if show else subprocess.DEVNULL,
+        )  # fmt: skip
+        assert self.proc.stdin is not None
+        assert self.proc.stdout is not None
+        self._input, self._output = self.proc.stdin, self.proc.stdout
 
     def hello(self) -> list[str]:
         """Greet the rig; returns its features."""
@@ -237,7 +181,18 @@ class Rig:
         """Send one request and return its reply; a rig that stays silent is killed."""
         self.count += 1
         line = json.dumps({"id": self.count, **request}, ensure_ascii=False)
-        answer = self._exchange(line)
+        if self.show:
+            print(">>", line)
+        self._input.write(line + "\n")
+        self._input.flush()
+        timer = threading.Timer(ANSWER_WITHIN_S, self.kill)
+        timer.start()
+        try:
+            answer = self._output.readline()
+        finally:
+            timer.cancel()
+        if self.show:
+            print("<<", answer.rstrip())
         if not answer:
             raise Failure(f"the rig gave no answer to {request.get('do')} (it died, or {ANSWER_WITHIN_S} s passed)")
         reply = json.loads(answer)
@@ -245,47 +200,25 @@ class Rig:
             raise Failure(f"reply id {reply.get('id')} to request {self.count}")
         return reply
 
-    def _exchange(self, line: str) -> str:
-        assert self.proc.stdin is not None
-        assert self.proc.stdout is not None
-        if self.show:
-            print(">>", line)
-        self.proc.stdin.write(line + "\n")
-        self.proc.stdin.flush()
-        timer = threading.Timer(ANSWER_WITHIN_S, self.kill)
-        timer.start()
-        try:
-            answer = self.proc.stdout.readline()
-        finally:
-            timer.cancel()
-        if self.show:
-            print("<<", answer.rstrip())
-        return answer
-
     def kill(self) -> None:
         """End the whole process group: the command may be a wrapper (uv run, env, sh)."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.proc.pid, signal.SIGKILL)
 
-    def exit_status(self) -> int:
-        """Wait for the rig to end by itself."""
-        return self.proc.wait(EXIT_WITHIN_S)
+    def exits_well(self) -> bool:
+        """Wait for the rig to end by itself; whether its exit status is 0."""
+        return self.proc.wait(EXIT_WITHIN_S) == 0
 
     def stop(self) -> None:
         """End the rig, politely at first, and close its pipes."""
-        assert self.proc.stdin is not None
-        assert self.proc.stdout is not None
         with contextlib.suppress(OSError):
-            self.proc.stdin.close()
+            self._input.close()
         try:
             self.proc.wait(5)
         except subprocess.TimeoutExpired:
             self.kill()
             self.proc.wait(5)
-        self.proc.stdout.close()
-
-
-# ------------------------------------------------------------------------------------------------------------- one case
+        self._output.close()
 
 
 class CaseRun:
@@ -306,7 +239,7 @@ class CaseRun:
             for number, step in enumerate([self.opening(), *self.case["steps"]]):
                 self.run_step(number, self.restart(number, step) if step["do"] == "restart" else step)
             self.rig.ask({"do": "close"})
-            if self.rig.exit_status() != 0:
+            if not self.rig.exits_well():
                 raise Failure(f"exit status {self.rig.proc.returncode} after close")
         finally:
             self.rig.stop()
@@ -322,7 +255,7 @@ class CaseRun:
             self.rig.kill()
         elif not self.rig.ask({"do": "close"}).get("ok"):
             raise Failure(f"step {number}: close was refused")
-        if self.rig.exit_status() != 0 and not kill:
+        if not self.rig.exits_well() and not kill:
             raise Failure(f"step {number}: exit status {self.rig.proc.returncode} after close")
         if "damage" in step:
             if not self.artifact:
@@ -423,9 +356,6 @@ def run_case(case: Json, command: str, *, show: bool = False) -> None:
         CaseRun(case, command, tmp, show=show).run()
 
 
-# ---------------------------------------------------------------------------------------------------------- the command
-
-
 def own_cases() -> list[str]:
     """The case files that lie beside this module."""
     return sorted(str(path) for path in (Path(__file__).parent / "cases").glob("*.json"))
@@ -437,12 +367,9 @@ def selected(files: list[str]) -> list[tuple[str, Json]]:
     for spec in files:
         path, _, only = spec.partition("#")
         found: list[Json] = json.loads(Path(path).read_text(encoding="utf-8"))
-        cases += [(_label(path, case), case) for case in found if only in ("", case["name"])]
+        chosen = [case for case in found if only in ("", case["name"])]
+        cases += [(f"{path}#{case['name']} [{' '.join(case.get('rules', []))}]", case) for case in chosen]
     return cases
-
-
-def _label(path: str, case: Json) -> str:
-    return f"{path}#{case['name']} [{' '.join(case.get('rules', []))}]"
 
 
 def main() -> int:

@@ -30,7 +30,9 @@ from treadle_adapters.models.deepseek import DeepSeek
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 from treadle_adapters.models.openai_responses import OpenAIResponses
-from treadle_specs.model_kit import Check, Means, check_model, checks_for, run_check
+from treadle_specs.kits import Means, check_model
+from treadle_specs.kits.model import checks_for, run_check
+from treadle_specs.kits.model_bench import Check
 
 URL = "http://provider.test/v1"
 IDLE = 7.0

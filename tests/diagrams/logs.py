@@ -13,7 +13,7 @@ from treadle.session import events as ev
 from treadle.session import reasons
 from treadle.session.events import APPEND, Event, type_of
 from treadle.session.log import SessionHeader
-from treadle_specs.scripts import SCRIPTS, record
+from treadle_specs.rig.scripts import SCRIPTS, record
 
 START = 1_790_000_000_000
 HEADER = SessionHeader("made", START, "/tmp")

@@ -6,7 +6,7 @@ from tests.diagrams.logs import scripted
 from treadle.errors import MisuseError
 from treadle.lifecycle import TABLE, State, Trigger
 from treadle_diagrams import Visit, Walk, dot, merge_walks, mermaid, svg, table_markdown, walk_of, walk_through
-from treadle_specs.scripts import SCRIPTS
+from treadle_specs.rig.scripts import SCRIPTS
 
 S, T = State, Trigger
 WALK = walk_through([(S.IDLE, T.WAKE, 0), (S.ADMISSION, T.ENTER, 12), (S.STEP, T.WAKE, 500), (S.STEP, T.REST, 1512)])

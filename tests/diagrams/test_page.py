@@ -17,7 +17,7 @@ from treadle.session import config, reasons
 from treadle.session import events as ev
 from treadle_diagrams import session_page
 from treadle_diagrams.page_data import embedded
-from treadle_specs.scripts import SCRIPTS
+from treadle_specs.rig.scripts import SCRIPTS
 
 EVIL = '</script></style></title>--><script>alert(1)</script><img src=x onerror="alert(2)"> \u202e\u2028\x00\x1b[2J'
 MADE_OF = """

@@ -9,7 +9,7 @@ from treadle.session import events as ev
 from treadle.session import reasons
 from treadle_diagrams import passages_of, states_of
 from treadle_diagrams.spans import Span, spans_of
-from treadle_specs.scripts import SCRIPTS
+from treadle_specs.rig.scripts import SCRIPTS
 
 
 def spans(name: str, kind: str) -> list[Span]:

@@ -14,7 +14,7 @@ from treadle.session.events import Event, Replace
 from treadle.session.log import Session
 from treadle_diagrams.entries import plain
 from treadle_diagrams.transcript import Teller, transcript
-from treadle_specs.scripts import SCRIPTS
+from treadle_specs.rig.scripts import SCRIPTS
 
 
 def told(name: str, kind: str) -> list[Any]:

@@ -18,9 +18,9 @@ from treadle.session.log import Session
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.mutate_jsonl import MUTATIONS, mutate
-from treadle_specs.scripts import OPTIONS, SCRIPTS, record
-from treadle_specs.store_kit import extend, refused
+from treadle_specs.kits.store_bench import extend, refused
+from treadle_specs.logs.mutations import MUTATIONS, mutate
+from treadle_specs.rig.scripts import OPTIONS, SCRIPTS, record
 
 HEADER, EVENTS = record(SCRIPTS["several-steps"])
 HEALTHY = b"".join([line + b"\n" for line in (encode_header(HEADER), *map(encode_event, EVENTS))])

@@ -8,8 +8,8 @@ from treadle.session.events import EndSeed, InboxSpliced, StepStart, TurnEnd, Us
 from treadle.session.log import Session
 from treadle.session.reasons import Interrupted
 from treadle.session.store import SessionStore
-from treadle_specs.script_tools import TOOLS
-from treadle_specs.scripts import OPTIONS
+from treadle_specs.rig.script_tools import TOOLS
+from treadle_specs.rig.scripts import OPTIONS
 
 RAN = "tool bodies that ran after a resume"
 

@@ -13,7 +13,7 @@ from treadle.session.memory import MemoryStore
 from treadle.session.store import SessionStore
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.scripts import SCRIPTS, record
+from treadle_specs.rig.scripts import SCRIPTS, record
 
 Logs = dict[str, tuple[SessionHeader, list[Event]]]
 KINDS = ("memory", "jsonl", "sqlite")

@@ -27,8 +27,8 @@ from treadle.errors import StoreFailure as Failed
 from treadle.points import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError
 from treadle.session.events import PresetSelected, TurnEnd
 from treadle.session.writer import BatchWriter
-from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_kit import refused, sample
+from treadle_specs.kits.store_bench import refused, sample
+from treadle_specs.rig.scripts import OPTIONS
 
 FULL = OSError(errno.ENOSPC, "no room")
 
@@ -241,7 +241,7 @@ async def test_listeners_of_session_flush_and_the_store_do_not_hide_each_others_
 
 @pytest.mark.rule("P1")
 async def test_a_hundred_waiters_cost_two_writes(autojump_clock: object) -> None:
-    from treadle_specs.store_kit import extend
+    from treadle_specs.kits.store_bench import extend
 
     store, session = GatedStore(), sample("s", 0)
     writer = await store.create(session.header)

@@ -16,7 +16,7 @@ from treadle.session.events import known_types
 from treadle.session.log import FORMAT_VERSION, Session
 from treadle.session.upgrade import FIRST_VERSION, STEPS, Step, chain_from
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs import log_format
+from treadle_specs.reports import log_format
 
 LOGS = Path(__file__).parent / "logs"
 SUMS = {1: "369b62247d5e447f82694f59b6cdb2a77dcb10c23eb39d76ff16eb86b32348e5"}
@@ -110,7 +110,7 @@ def test_a_header_of_another_version_is_no_damage_and_damage_is_no_other_version
 
 @pytest.mark.rule("S7")
 def test_the_format_document_is_up_to_date() -> None:
-    assert log_format.main(["--check"]) == 0, "python -m treadle_specs.log_format --write"
+    assert log_format.main(["--check"]) == 0, "python -m treadle_specs.reports.log_format --write"
 
 
 @pytest.mark.rule("S7")
@@ -126,11 +126,12 @@ def test_the_format_document_describes_every_field_and_its_links_lead_somewhere(
 
 @pytest.mark.rule("S7")
 def test_a_stale_format_document_is_noticed(tmp_path: Path, capsys: Any) -> None:
-    path = tmp_path / "format.md"
-    assert log_format.main(["--check", str(path)]) == 1
-    assert "--write" in capsys.readouterr().err
-    assert log_format.main(["--write", str(path)]) == 0
-    assert log_format.main(["--check", str(path)]) == 0
+    path, root = tmp_path / log_format.PAGE, ["--root", str(tmp_path)]
+    assert log_format.main(["--check", *root]) == 1
+    assert "--write" in capsys.readouterr().out
+    assert log_format.main(["--write", *root]) == 0
+    assert log_format.main(["--check", *root]) == 0
     path.write_text(path.read_text(encoding="utf-8") + "x", encoding="utf-8")
-    assert log_format.main(["--check", str(path)]) == 1
-    assert log_format.main([]) == 2
+    assert log_format.main(["--check", *root]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        log_format.main([])

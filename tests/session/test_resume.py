@@ -39,8 +39,8 @@ from treadle.session.events import InboxSpliced, RequestHeader, StepStart, ToolR
 from treadle.session.log import Session, new_header
 from treadle.session.memory import MemoryStore
 from treadle.session.repair import repair
-from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_kit import refused, sample
+from treadle_specs.kits.store_bench import refused, sample
+from treadle_specs.rig.scripts import OPTIONS
 
 
 async def cut_short(store: MemoryStore, script: Sequence[Any], name: str = "s") -> list[Event]:
@@ -57,7 +57,7 @@ async def cut_short(store: MemoryStore, script: Sequence[Any], name: str = "s") 
 
 
 def host_tools(host: Host) -> None:
-    from treadle_specs.script_tools import TOOLS
+    from treadle_specs.rig.script_tools import TOOLS
 
     for each in TOOLS:
         host.tools.register(each)

@@ -25,7 +25,7 @@ from treadle.session.events import (
 )
 from treadle.session.log import Session
 from treadle.signal import Signal
-from treadle_specs.scripts import SCRIPTS, play, prepared, record
+from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
 
 
 @pytest.fixture(autouse=True)

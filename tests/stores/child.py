@@ -19,8 +19,8 @@ import trio
 from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolRun, encode_event, tool
 from treadle.session.log import Session
 from treadle_adapters.stores import open_store
-from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_kit import extend
+from treadle_specs.kits.store_bench import extend
+from treadle_specs.rig.scripts import OPTIONS
 
 # --- holding a session ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from treadle.session.store import SessionStore
 from treadle_adapters.stores.frames import pack, unpack
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.store_kit import Faults
+from treadle_specs.kits import Faults
 
 
 @frozen

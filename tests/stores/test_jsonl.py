@@ -21,9 +21,9 @@ from treadle_adapters.stores import open_store
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.frames import pack
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_checks import SEPARATORS
-from treadle_specs.store_kit import extend, refused, sample, stored_as
+from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
+from treadle_specs.kits.store_checks import SEPARATORS
+from treadle_specs.rig.scripts import OPTIONS
 
 from .makers import COMPRESSED, JSONL, Kind, jam_file, jsonl
 

@@ -11,7 +11,7 @@ from treadle.session.codec import encode_header
 from treadle.session.events import encode_event
 from treadle_adapters.stores import default_root, open_store, project_directory
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs.store_kit import refused, sample, stored_as
+from treadle_specs.kits.store_bench import refused, sample, stored_as
 
 
 @pytest.mark.rule("P6")

@@ -11,9 +11,9 @@ from treadle.session.events import encode_event
 from treadle.session.log import Session
 from treadle.session.store import StoredSession
 from treadle_adapters.stores.jsonl import JsonlStore
-from treadle_specs.mutate_jsonl import EMPTY, KEPT, LOUD, MIDDLE, MUTATIONS, TAIL, UNREADABLE, mutate
-from treadle_specs.scripts import SCRIPTS, record
-from treadle_specs.store_kit import extend, refused
+from treadle_specs.kits.store_bench import extend, refused
+from treadle_specs.logs.mutations import EMPTY, KEPT, LOUD, MIDDLE, MUTATIONS, TAIL, UNREADABLE, mutate
+from treadle_specs.rig.scripts import SCRIPTS, record
 
 HEADER, EVENTS = record(SCRIPTS["cancel-in-a-tool"])
 HEALTHY = b"".join([line + b"\n" for line in (encode_header(HEADER), *map(encode_event, EVENTS))])

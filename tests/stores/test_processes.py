@@ -19,7 +19,7 @@ from treadle.session.log import Session
 from treadle.session.repair import repair
 from treadle.session.store import SessionStore
 from treadle_adapters.stores import open_store
-from treadle_specs.store_kit import extend, refused, sample, stored_as
+from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("machine", "adapters", "specs", "diagrams", ".")

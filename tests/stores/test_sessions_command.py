@@ -11,8 +11,8 @@ from treadle.session.events import encode_event
 from treadle_adapters.cli import main
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.scripts import SCRIPTS, record
-from treadle_specs.store_kit import sample
+from treadle_specs.kits.store_bench import sample
+from treadle_specs.rig.scripts import SCRIPTS, record
 
 Capture = pytest.CaptureFixture[str]
 HEADER, EVENTS = record(SCRIPTS["one-tool"])

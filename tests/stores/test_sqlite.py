@@ -12,8 +12,8 @@ from treadle import Host, MisuseError, SessionCorrupt, SessionFormatUnsupported,
 from treadle.points import AGENT_ERROR, AgentError
 from treadle_adapters.stores import open_store
 from treadle_adapters.stores.sqlite import SqliteStore
-from treadle_specs.scripts import OPTIONS
-from treadle_specs.store_kit import extend, refused, sample, stored_as
+from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
+from treadle_specs.rig.scripts import OPTIONS
 
 from .makers import database, sqlite
 

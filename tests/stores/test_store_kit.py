@@ -11,7 +11,9 @@ from treadle import Event, SessionHeader
 from treadle.session.memory import Kept, MemoryStore
 from treadle.session.store import Listing, OpenSession, SessionStore, StoredSession
 from treadle.session.writer import BatchWriter
-from treadle_specs.store_kit import Check, check_store, checks_for, run_check
+from treadle_specs.kits import check_store
+from treadle_specs.kits.store import checks_for, run_check
+from treadle_specs.kits.store_bench import Check
 
 from .makers import KINDS, MEMORY, Kind
 
@@ -125,7 +127,7 @@ class Trusting(MemoryStore):
 def test_a_store_that_breaks_a_promise_is_caught_by_its_check(
     broken: Any, caught: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle_specs.store_kit.PATIENCE", 0.1)
+    monkeypatch.setattr("treadle_specs.kits.store_bench.PATIENCE", 0.1)
     shelves: dict[Path, dict[str, Kept]] = {}
 
     def make(directory: Path) -> SessionStore:
@@ -133,7 +135,7 @@ def test_a_store_that_breaks_a_promise_is_caught_by_its_check(
 
     faults = MEMORY.faults
     if broken is Lenient:
-        from treadle_specs.store_kit import Faults
+        from treadle_specs.kits import Faults
 
         def spoil(directory: Path, session_id: str) -> None:
             shelves[directory][session_id].records[3] = b"{"

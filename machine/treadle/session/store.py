@@ -1,6 +1,6 @@
 """The store interface: what keeps sessions promises (§13), and the shapes it answers with.
 
-``check_store`` of ``treadle_specs.store_kit`` holds a store to every promise made here.
+``check_store`` of ``treadle_specs.kits`` holds a store to every promise made here.
 """
 
 from __future__ import annotations

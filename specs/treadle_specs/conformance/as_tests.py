@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import json
-from pathlib import Path
 from typing import Any
 
 from treadle_specs import run_cases
-from treadle_specs.conform import expectations
-from treadle_specs.conformance.checking import ProcessRig, check_case, check_driver
+from treadle_specs.conformance.command import expectations
+from treadle_specs.conformance.kit import ProcessRig, check_case, check_driver
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
@@ -18,8 +16,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
         return
     cases: list[Any] = []
     if not metafunc.config.getoption("--treadle-core"):
-        for path in run_cases.own_cases():
-            cases += json.loads(Path(path).read_text(encoding="utf-8"))
+        cases = [case for _, case in run_cases.selected(run_cases.own_cases())]
     metafunc.parametrize("treadle_case", cases, ids=[case["name"] for case in cases])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..exploration.task_order import Order
 from ..exploration.violation import Violation
-from ..log_checker import check_events
-from ..ordering import Order
+from ..logs.checker import check_events
 from ..rig.desk import Desk
 from .ledger import Json
 

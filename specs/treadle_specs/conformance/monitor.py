@@ -7,12 +7,12 @@ the contract leaves open, it leaves open.
 from __future__ import annotations
 
 from ..exploration.violation import require
-from .asking import TOOLS, Asking
 from .histories import derived, flat
 from .ledger import DONE, NEXT_STEP, NEXT_TURN, Json
+from .requests import TOOLS, Requests
 
 
-class Monitor(Asking):
+class Monitor(Requests):
     """Watches one agent."""
 
     # --- reports ------------------------------------------------------------------------------------------------------

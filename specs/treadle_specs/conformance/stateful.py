@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ..exploration.violation import Violation
 from ..run_cases import compact_gate
-from .answering import answer
+from .answers import answer
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig, Rig
 from .oracle import Oracle

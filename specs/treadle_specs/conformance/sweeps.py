@@ -16,7 +16,7 @@ from treadle.hooks import Emit, Serial
 from treadle.session import memory
 
 from ..exploration.violation import Violation
-from ..rig import hooks, playing
+from ..rig import hooks, model
 from ..rig.seat import NOTED
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig
@@ -221,9 +221,9 @@ ERRORS: tuple[type[BaseException], ...] = (ValueError, Blow)
 
 CALLS: tuple[tuple[Any, str], ...] = (
     (memory._Sink, "write"),  # pyright: ignore[reportPrivateUsage]  # where a store's writes end
-    (playing.ChunkWriter, "write"),
-    (playing.ChunkWriter, "end"),
-    (playing.GatedModel, "model_info"),
+    (model.ChunkWriter, "write"),
+    (model.ChunkWriter, "end"),
+    (model.GatedModel, "model_info"),
     (hooks, "output"),
 )
 """What else fails: a store's write, an adapter before, in and after its stream, and a tool's body."""

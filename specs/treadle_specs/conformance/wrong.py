@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,8 +10,8 @@ from treadle.effects import Record
 from treadle.kernel import Kernel
 from treadle.session.events import ToolResultAdded
 
-from .checking import Untickable
 from .faults import FAULTS, Fault, Patch, planted
+from .kit import Untickable
 from .local import LocalRig, MakeRig
 
 
@@ -78,8 +77,3 @@ class MutantRig(LocalRig):
 def mutant(name: str) -> MakeRig:
     """Makes rigs of a mutant driver that only settle, as any other driver's would."""
     return lambda: Untickable(MutantRig(MUTANTS[name]))
-
-
-def names() -> Sequence[str]:
-    """The mutants there are."""
-    return tuple(MUTANTS)

@@ -2,6 +2,6 @@
 
 import sys
 
-from .speaking import main
+from .wire import main
 
 sys.exit(main())

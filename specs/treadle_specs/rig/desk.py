@@ -13,10 +13,10 @@ import treadle
 from treadle import Agent, Host
 from treadle.signal import Signal
 
-from ..ordering import Order
-from ..stepping import Stepper
+from ..exploration.stepper import Stepper
+from ..exploration.task_order import Order
 from .gates import Gates
-from .playing import GatedModel
+from .model import GatedModel
 from .protocol import (
     FEATURES,
     PROTOCOL,

@@ -24,7 +24,7 @@ from treadle.points import (
 from .gates import GateFailure, Gates
 from .hooks import Hooks
 from .protocol import ALWAYS_WAITING, GATE_KINDS, Json, listed, mapped, objects, refuse
-from .telling import event_told, notice_told
+from .report import event_told, notice_told
 
 NOTED: tuple[Emit[Any], ...] = (
     *(AGENT_STATUS, INBOX_INSERTED, INBOX_CLAIMED, INBOX_DISCARDED, INBOX_UPDATED),

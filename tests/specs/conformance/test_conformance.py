@@ -1,0 +1,138 @@
+"""The conformance kit tells right drivers from wrong ones, ours and others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from treadle_specs.conformance import command
+from treadle_specs.conformance.kit import Untickable, check_driver
+from treadle_specs.conformance.local import LocalRig
+from treadle_specs.conformance.player import replay_script
+from treadle_specs.conformance.verdicts import CaseResult, Verdict
+from treadle_specs.conformance.wrong import MUTANTS, MutantRig, mutant
+from treadle_specs.exploration.violation import Violation
+
+ROOT = Path(__file__).parents[3]
+TOY = f"{sys.executable} -I {ROOT / 'examples' / 'asyncio_rig.py'}"
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Drivers that are wrong on purpose complain; that is not what is looked at here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [str(ROOT / folder) for folder in ("machine", "adapters", "specs", "diagrams")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+
+
+def test_our_own_driver_conforms_when_it_is_only_settled() -> None:
+    verdict = check_driver(lambda: Untickable(LocalRig()), examples=120)
+    assert verdict.conforms
+    assert verdict.driver.startswith("treadle")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_driver_is_told_from_outside(name: str) -> None:
+    verdict = check_driver(mutant(name), examples=500, shrink=False, rounds=1, raises=False)
+    assert not verdict.conforms, f"{name} is not noticed"
+    assert verdict.broken[0].steps
+
+
+def test_a_driver_on_asyncio_that_shares_no_code_with_ours_passes_the_core_profile() -> None:
+    verdict = command.conform(TOY, examples=40, core=True)
+    assert verdict.conforms, verdict.as_text()
+    assert verdict.driver == "asyncio-toy 1"
+
+
+def test_a_counterexample_is_shrunk_saved_and_replayed_on_the_wrong_driver_only() -> None:
+    name = "a turn ends twice"
+    verdict = check_driver(mutant(name), examples=60, rounds=1, raises=False)
+    script = json.loads(json.dumps(verdict.broken[0].script()))
+    assert len(script["steps"]) < 20
+    wrong = Untickable(MutantRig(MUTANTS[name]))
+    try:
+        with pytest.raises(Violation, match=verdict.broken[0].rule):
+            replay_script(script, wrong)
+    finally:
+        wrong.drop()
+    rig = Untickable(LocalRig())
+    replay_script(script, rig)
+    rig.stop()
+
+
+def test_expected_failures_do_not_fail_a_run_and_those_that_did_not_happen_are_told() -> None:
+    name = "a turn ends twice"
+    verdict = check_driver(mutant(name), examples=60, shrink=False, expected=["N3", "M1"], rounds=2, raises=False)
+    assert verdict.of("N3") == "expected"
+    assert verdict.of("L5") == "held"
+    assert "M1" in verdict.surprises
+    with pytest.raises(Violation):
+        check_driver(mutant(name), examples=60, shrink=False)
+
+
+def test_reports_are_text_json_and_junit() -> None:
+    verdict = check_driver(mutant("a turn ends twice"), examples=60, shrink=False, rounds=1, raises=False)
+    verdict.cases += [CaseResult("a case", ["C1"], "failed", "<no>"), CaseResult("another", ["C2"], "skipped")]
+    assert "does not conform" in verdict.as_text()
+    told = json.loads(json.dumps(verdict.as_json()))
+    assert told["conforms"] is False
+    assert "broken" in told["rules"].values()
+    suite = ET.fromstring(verdict.as_junit())
+    assert suite.get("failures") == "2"
+    assert len(suite.findall("testcase")) == len(told["rules"]) + 2
+    assert Verdict().conforms
+
+
+def test_the_command_saves_scripts_and_says_by_its_status_whether_the_driver_conforms(
+    tmp_path: Path, environment: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.json"
+    options = ["--rig", TOY, "--core", "--examples", "5", "--format", "json", "--output", str(report)]
+    assert command.main(options) == 0
+    assert json.loads(report.read_text())["conforms"] is True
+    script = tmp_path / "script.json"
+    steps = [
+        {"do": "deliver", "message": {"id": "m", "text": "m"}, "target": "next-turn", "wakeup": True},
+        {"do": "settle"},
+        {"do": "pass", "gate": "model", "chunks": [{"text": "x"}], "end": "stop"},
+    ]
+    script.write_text(json.dumps({"name": "one turn", "rules": [], "steps": steps}))
+    assert command.replay_main([str(script), "--rig", TOY]) == 0
+    assert "one turn: holds" in capsys.readouterr().out
+
+
+def test_a_file_of_expected_failures_may_have_remarks(tmp_path: Path) -> None:
+    place = tmp_path / "expected.txt"
+    place.write_text("C5  # partial text\n\n# nothing\nQ1\n")
+    assert command.expectations(str(place)) == ["C5", "Q1"]
+    assert command.expectations("C5, Q1") == ["C5", "Q1"]
+
+
+def test_the_pytest_plugin_runs_the_kit_against_a_named_rig(environment: None, tmp_path: Path) -> None:
+    options = ["--treadle-rig", TOY, "--treadle-core", "--treadle-examples", "5", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-p", "treadle_specs.pytest_plugin", *options]
+    if _installed():
+        command[3:5] = []
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def _installed() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(point.name == "treadle" for point in entry_points(group="pytest11"))
