@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import trio
@@ -13,7 +13,7 @@ from . import inputs as i
 from .admission import run_admission
 from .effects import Begin, Publish, Record
 from .errors import MisuseError
-from .hooks import emit
+from .hooks import Listener, emit
 from .initiator import CURRENT, Initiator
 from .interruption import LEAVING, leaving_in, without_cancelled
 from .kernel import Kernel
@@ -21,22 +21,21 @@ from .maintenance import run_maintenance
 from .models.failures import failure_of
 from .notices import POINT_OF, announce
 from .points import ASSISTANT_STREAM, SESSION_EVENT, AssistantStream, SessionEventAdded
-from .receipts import Receipt
+from .receipts import Receipt, hold_for, settle
 from .reports import report_failure
 from .request import RequestState, run_recovery, run_request
 from .scheduler import run_tools
 from .session.events import Event, TurnEnd, TurnStart
-from .signal import Signal
+from .signal import Signal, give_cause
 from .stopping import run_stopping
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .frames import StreamFrame
-    from .host import Host
     from .maintenance import MaintenanceTask
     from .models.assembly import Recorder
-    from .scope import Listener
     from .session.log import Session
+    from .surroundings import Surroundings
 
 _PROCEED = i.Proceeded()
 _REPLAY = i.Replayed()
@@ -61,6 +60,7 @@ class Driver:
         "_settled",
         "_signal",
         "_thread",
+        "_waiting",
         "admission_signal",
         "agent",
         "creator",
@@ -76,17 +76,18 @@ class Driver:
         "session",
         "since",
         "task",
-        "waiting",
     )
 
-    def __init__(self, agent: Agent, host: Host, session: Session, kernel: Kernel) -> None:
+    def __init__(
+        self, agent: Agent, host: Surroundings, session: Session, kernel: Kernel, requests: RequestState | None = None
+    ) -> None:
         self.agent = agent
         self.admission_signal: Signal | None = None
         self.host = host
         self.session = session
         self.kernel = kernel
         self.receipts: dict[str, Receipt] = {}
-        self.requests: RequestState | None = None
+        self.requests = requests
         self.recorder: Recorder | None = None
         self.maintenance: MaintenanceTask[Any] | None = None
         self.task: trio.lowlevel.Task | None = None
@@ -102,7 +103,7 @@ class Driver:
         self._op_scope: trio.CancelScope | None = None
         self._signal: Signal | None = None
         self._initiator: Initiator | None = None
-        self.waiting: trio.lowlevel.ParkingLot | None = None
+        self._waiting: trio.lowlevel.ParkingLot | None = None
         self.ended = 0
         self._settled: list[Receipt] = []
         self._thread = host.thread_id
@@ -165,7 +166,7 @@ class Driver:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
-                    receipt._settle(effect.fate)  # pyright: ignore[reportPrivateUsage]
+                    settle(receipt, effect.fate)
                     self._settled.append(receipt)
             case fx.Proceed():
                 self._tell_after()
@@ -182,9 +183,9 @@ class Driver:
 
     def _abort(self, effect: fx.Abort) -> None:
         self.since = trio.current_time()
-        self.signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
+        give_cause(self.signal, effect.cause)
         if self.admission_signal is not None:
-            self.admission_signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
+            give_cause(self.admission_signal, effect.cause)
         if self.recorder is not None:
             self.recorder.freeze()
         if self._op_scope is not None:
@@ -197,7 +198,7 @@ class Driver:
         flushed = self.host.turn_ended(self)
         if flushed is not None:
             for receipt in self._settled:
-                receipt._hold_for(flushed.wait)  # pyright: ignore[reportPrivateUsage]
+                hold_for(receipt, flushed.wait)
 
     @property
     def request_state(self) -> RequestState:
@@ -270,8 +271,7 @@ class Driver:
 
     def report_listener(self, listener: Listener, error: BaseException) -> None:
         """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
-        name = getattr(listener.function, "__qualname__", repr(listener.function))
-        self.report(error, f"listener {name}")
+        self.report(error, f"listener {listener.name}")
 
     def report(self, error: BaseException, who: str) -> None:
         """Publish a failure that ends nothing as ``agent/error``, behind what is already due (N8, H4)."""
@@ -290,8 +290,13 @@ class Driver:
     @property
     def own(self) -> bool:
         """Whether the caller is the running activity's own hook or tool (D4, O7), and no listener of a notification."""
+        return self.below and not self._draining
+
+    @property
+    def below(self) -> bool:
+        """Whether the caller was started by the running activity, at whatever remove (O7)."""
         current = CURRENT.get()
-        return current is not None and current is self._initiator and not self._draining
+        return current is not None and current is self._initiator
 
     def _begin(self, operation: fx.Operation) -> None:
         self._next = operation
@@ -379,14 +384,23 @@ class Driver:
         """Whether the driver's task runs or is about to; without it nothing that is owed settles any more."""
         return self._driving
 
-    def runs(self, initiator: Initiator | None) -> bool:
-        """Whether that is the running activity's own initiator (O7)."""
-        return initiator is not None and initiator is self._initiator
+    @property
+    def tasks(self) -> Iterable[trio.lowlevel.Task]:
+        """The tasks that run the agent's own operation, creation and flushes: to wait there is to wait for oneself."""
+        flushing = [task for task, owner in self.host.flush_tasks.items() if owner is self]
+        return [task for task in (self.task, self.creator, *flushing) if task is not None]
+
+    async def until_quiet(self) -> None:
+        """Wait until it is quiet and no flush is under way (P8)."""
+        while not self.quiet or self.host.flushing(self):
+            if self._waiting is None:
+                self._waiting = trio.lowlevel.ParkingLot()
+            await self._waiting.park()
 
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""
-        if self.kernel.owed is None and self.waiting and self.quiet and not self.host.flushing(self):
-            self.waiting.unpark_all()
+        if self.kernel.owed is None and self._waiting and self.quiet and not self.host.flushing(self):
+            self._waiting.unpark_all()
 
 
 _RUN: dict[type[fx.Operation], Callable[[Driver, Any], Awaitable[i.Outcome]]] = {

@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import trio
 
 from .config import load_config
-from .declared import Deployment, Parts, host_arguments
+from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
 from .errors import MisuseError
 from .factory import LoopFactory
@@ -31,7 +32,7 @@ from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
 from .sessions import Sessions
 from .tools.registry import ToolRegistry
-from .waiting import converging, warn_at
+from .waiting import converging
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -91,11 +92,11 @@ class Host:
         if tool_order:
             self.tools.set_order(tool_order)
         self.default_model = default_model if default_model is not None else DefaultModel()
-        self.presets = Presets(self)
+        self.presets = Presets(self.scope, self.report)
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
-        self.sessions = Sessions(self)
-        self.agents = Agents(self)
+        self.agents = Agents(self.scope)
+        self.sessions = Sessions(self.agents, store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = -1
         self._token: trio.lowlevel.TrioToken | None = None
@@ -127,7 +128,8 @@ class Host:
         deployment = Deployment(load_config(path), parts or {})
         host = cls(**{**host_arguments(deployment), **options})
         host._deployment = deployment
-        deployment.furnish(host)
+        host.declared = deployment.declared
+        deployment.furnish(host.models, host.prompt, host.presets)
         return host
 
     # --- composition --------------------------------------------------------------------------------------------------
@@ -171,7 +173,8 @@ class Host:
         self.scope.attach(self.spawn)
         if self._deployment is not None:
             try:
-                await self._deployment.start(self, self._stack)
+                failed = partial(report_start, self.scope, self.report)
+                await self._deployment.start(self._stack, self.presets, self.agents, failed)
             except BaseException as error:
                 await self.__aexit__(type(error), error, error.__traceback__)
                 raise
@@ -274,10 +277,10 @@ class Host:
     async def _watch(self, scope: trio.CancelScope) -> None:
         with scope:
             while self._watched:
-                due = min([warn_at(driver) for driver in self._watched])
+                due = min([_warn_at(driver) for driver in self._watched])
                 await trio.sleep_until(due)
                 for driver in list(self._watched):
-                    if warn_at(driver) <= trio.current_time():
+                    if _warn_at(driver) <= trio.current_time():
                         del self._watched[driver]
                         waiting = converging(driver)
                         LOGGER.warning(
@@ -346,3 +349,8 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host with {len(self.agents)} agents>"
+
+
+def _warn_at(driver: Driver) -> float:
+    """When a convergence under way is worth a warning, on trio's clock."""
+    return (driver.since or 0.0) + driver.agent.options.convergence_warning

@@ -13,7 +13,7 @@ from . import inputs as i
 from .attempt import run_attempt
 from .contexts import Snapshots
 from .effects import Recover, Request
-from .hooks import waterfall
+from .hooks import Listener, waterfall
 from .models.failures import Failure
 from .models.messages import SystemMessage, Text
 from .models.runtime import PreparedCall
@@ -23,7 +23,6 @@ from .session.events import Event, RequestContext, RequestHeader, SystemMessageA
 
 if TYPE_CHECKING:
     from .driver import Driver
-    from .scope import Listener
     from .session.surface import Node
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from .agent import Agent, driver_of, message
+from .agent import Agent
+from .agent_inbox import message
 from .creation import Setup
+from .driver import Driver
 from .errors import DelegationLimit, MisuseError, ToolError
 from .models.messages import AgentSource, AssistantMessage, UserMessage
 from .options import AgentOptions
@@ -75,7 +77,8 @@ class Delegation:
         depth = parent.session.header.delegation_depth + 1
         if self.max_depth is not None and depth > self.max_depth:
             raise DelegationLimit(f"this agent would stand {depth} deep, and {self.max_depth} is the limit: do the job")
-        handle = await driver_of(parent).host.agents.create(
+        assert isinstance(parent.engine, Driver)
+        handle = await parent.engine.host.agents.create(
             parent_agent=parent,
             agent_options=self.options if self.options is not None else parent.options,
             setup=self.setup,

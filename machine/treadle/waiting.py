@@ -10,12 +10,11 @@ from attrs import frozen
 from . import inputs as i
 from .effects import PROCEED
 from .errors import MisuseError
-from .initiator import CURRENT
 from .schedule import STARTED
 from .session.reasons import ByParent, EndReason
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .engine import Engine
     from .kernel import Kernel
 
 
@@ -34,21 +33,19 @@ class Converging:
     seconds: float
 
 
-def forbid_self_wait(driver: Driver, what: str) -> None:
+def forbid_self_wait(engine: Engine, what: str) -> None:
     """Raise when the running task is awaited by the agent's own operation or creation: it would wait for itself (L6)."""
-    flushing = [task for task, owner in driver.host.flush_tasks.items() if owner is driver]
-    for task in (driver.task, driver.creator, *flushing):
-        if task is not None and _stands_below(task):
-            raise MisuseError(
-                f"{what} of agent {driver.agent.id!r} awaited by the agent's own tool, hook or creation "
-                "would never return (L6)"
-            )
+    if any([_stands_below(task) for task in engine.tasks]):
+        raise MisuseError(
+            f"{what} of agent {engine.session.id!r} awaited by the agent's own tool, hook or creation "
+            "would never return (L6)"
+        )
 
 
-def forbid_creator_wait(driver: Driver, what: str) -> None:
+def forbid_creator_wait(engine: Engine, what: str) -> None:
     """Raise when the running task is awaited by the agent's creation, which the wait would wait for (O15)."""
-    if driver.creator is not None and _stands_below(driver.creator):
-        raise MisuseError(f"{what} of agent {driver.agent.id!r} awaited by its own creation would never return (O15)")
+    if engine.creator is not None and _stands_below(engine.creator):
+        raise MisuseError(f"{what} of agent {engine.session.id!r} awaited by its own creation would never return (O15)")
 
 
 def _stands_below(above: trio.lowlevel.Task) -> bool:
@@ -62,60 +59,40 @@ def _stands_below(above: trio.lowlevel.Task) -> bool:
     return False
 
 
-def cancel_with_parent(driver: Driver) -> bool:
-    """Cancel a child whose parent's turn is being cancelled while it awaits the child (O6).
+async def when_quiet(engine: Engine, above: Engine | None) -> EndReason | None:
+    """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6).
 
-    Called where a wait for the child was cancelled. Returns whether the wait was the parent's own; then the caller
-    waits for the child's convergence before it lets the cancellation go on, so that nothing of the child's happens
-    after the parent's turn.
+    Where the wait is the parent's own and is cancelled with the parent's turn, the child is cancelled, and the
+    cancellation goes on once that has converged: so nothing of the child's happens after the parent's turn (O6).
+
+    Args:
+        engine: what drives the agent.
+        above: what drives its parent, if anything does.
     """
-    from .agent import driver_if_any
-
-    parent = driver.agent.parent
-    above = driver_if_any(parent) if parent is not None else None
-    if above is None or above.kernel.cause is None or not above.runs(CURRENT.get()):
-        return False
-    driver.feed(i.Cancel(ByParent(), above.kernel.keep))
-    return True
-
-
-async def when_quiet(driver: Driver) -> EndReason | None:
-    """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6)."""
-    forbid_self_wait(driver, "when_idle()")
-    ended = driver.ended
-    if driver.quiet:
+    forbid_self_wait(engine, "when_idle()")
+    ended = engine.ended
+    if engine.quiet:
         await trio.lowlevel.checkpoint()
     try:
-        await _until_quiet(driver)
+        await engine.until_quiet()
     except trio.Cancelled:
-        if cancel_with_parent(driver):
+        if above is not None and above.kernel.cause is not None and above.below:
+            engine.feed(i.Cancel(ByParent(), above.kernel.keep))
             with trio.CancelScope(shield=True):
-                await _until_quiet(driver)
+                await engine.until_quiet()
         raise
-    return driver.kernel.last_reason if driver.ended != ended else None
-
-
-async def _until_quiet(driver: Driver) -> None:
-    while not driver.quiet or driver.host.flushing(driver):
-        if driver.waiting is None:
-            driver.waiting = trio.lowlevel.ParkingLot()
-        await driver.waiting.park()
+    return engine.kernel.last_reason if engine.ended != ended else None
 
 
 # --- what a cancellation waits for (C10) ------------------------------------------------------------------------------
 
 
-def converging(driver: Driver) -> Converging | None:
+def converging(engine: Engine) -> Converging | None:
     """What a cancellation is waiting for (C10)."""
-    kernel = driver.kernel
-    if kernel.cause is None or driver.since is None or kernel.owed is None:
+    kernel = engine.kernel
+    if kernel.cause is None or engine.since is None or kernel.owed is None:
         return None
-    return Converging(_waits_for(kernel), driver.since, trio.current_time() - driver.since)
-
-
-def warn_at(driver: Driver) -> float:
-    """When a convergence under way is worth a warning, on trio's clock."""
-    return (driver.since or 0.0) + driver.agent.options.convergence_warning
+    return Converging(_waits_for(kernel), engine.since, trio.current_time() - engine.since)
 
 
 def _waits_for(kernel: Kernel) -> str:

@@ -29,7 +29,6 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.agent import driver_of
 from treadle.models.messages import MAX_BLOCKS
 from treadle.points import (
     INBOX_DISCARDED,
@@ -248,7 +247,7 @@ async def test_a_refused_duplicate_keeps_the_first_receipt() -> None:
         s.agent.inbox.append("next-turn", note("b"))
         with pytest.raises(DuplicateMessage):
             s.agent.followup(note("b"))
-        assert driver_of(s.agent).receipts == {}
+        assert s.agent.engine.receipts == {}
 
 
 # --- D4, D5 -----------------------------------------------------------------------------------------------------------
