@@ -21,7 +21,7 @@ from .session.events import Target
 from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
-from .waiting import Converging, converging, when_quiet
+from .waiting import Converging, when_quiet
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -192,7 +192,7 @@ class Agent:
     @property
     def converging(self) -> Converging | None:
         """What a cancellation is still waiting for, ``None`` when there is none (C10)."""
-        return converging(self._driver)
+        return self._driver.converging
 
     # --- delivery -----------------------------------------------------------------------------------------------------
 
@@ -215,19 +215,7 @@ class Agent:
         delivered = checked(message)
         if target != NEXT_TURN and target != NEXT_STEP:  # pyright: ignore[reportUnnecessaryComparison]
             raise MisuseError(f"target must be 'next-turn' or 'next-step', not {target!r} (D1)")
-        receipt = Receipt(delivered.id)
-        receipts = driver.receipts
-        known = receipts.get(delivered.id)
-        receipts[delivered.id] = receipt
-        try:
-            driver.feed(i.Deliver(delivered, target, bool(wakeup), driver.own))
-        except Exception:
-            if known is not None:
-                receipts[delivered.id] = known
-            else:
-                receipts.pop(delivered.id, None)
-            raise
-        return receipt
+        return driver.deliver(delivered, target, bool(wakeup))
 
     def followup(self, message: UserMessage | str) -> Receipt:
         """Queue a message for a turn of its own, and wake (D1)."""
@@ -311,12 +299,7 @@ class Agent:
         driver = self._driver
         driver.check_thread()
         running = MaintenanceTask(task)
-        before, driver.maintenance = driver.maintenance, running
-        try:
-            driver.feed(i.BeginMaintenance())
-        except Exception:
-            driver.maintenance = before
-            raise
+        driver.maintain(running)
         return running
 
     def reserve_turn_admission(self) -> Callable[[], None] | None:

@@ -10,6 +10,7 @@ import trio
 from . import inputs as i
 from .agent import Agent, attach, driver_of
 from .checks import SessionChecks
+from .convergence import Convergences
 from .creation import CreateOptions, ResumeOptions, Setup
 from .driver import Driver
 from .durability import let_go, persist, remove, reopen, store_new
@@ -21,12 +22,13 @@ from .life import Life
 from .options import DEFAULT_OPTIONS, AgentOptions
 from .points import StartSource
 from .reports import report_failure
-from .request import restore_requests
+from .request_state import restore_requests
 from .scope import Scope
 from .session.config import CallConfig
 from .session.events import Event, InboxSpliced, TurnStart
 from .session.log import Session, SessionHeader, new_header
 from .session.store import SessionWriter
+from .shared import Shared
 
 if TYPE_CHECKING:
     from .host import Host
@@ -37,6 +39,7 @@ class LoopFactory:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._shared = Shared(host, Convergences(host.spawn))
         self._lives: dict[Life, None] = {}
         self._closed = False
 
@@ -111,17 +114,17 @@ class LoopFactory:
         life = self._prepare(session, options, agent_options, override)
         driver = driver_of(life.agent)
         if writer is not None:
-            life.write_path = persist(driver, writer)
-        driver.creator = trio.lowlevel.current_task()
+            life.write_path = persist(life.agent, writer, self._host.spawn, driver.outbox.report)
+        driver.creating()
         with trio.CancelScope() as scope:
             life.creation = scope
             try:
                 await self._complete(life, options.setup, source)
                 life.created()
-                driver.creator = None
+                driver.created()
             except BaseException:
                 life.created()
-                driver.creator = None
+                driver.created()
                 with trio.CancelScope(shield=True):
                     await life.dispose(keep_inbox=True).ended()
                     if source == "startup" and life.write_path is not None and self._host.store is not None:
@@ -154,7 +157,8 @@ class LoopFactory:
         if setup is not None:
             commit = await setup(agent.scope, agent)
         if source == "startup" and self._host.store is not None:
-            life.write_path = persist(driver_of(agent), await store_new(self._host.store, agent.session))
+            writer = await store_new(self._host.store, agent.session)
+            life.write_path = persist(agent, writer, self._host.spawn, driver_of(agent).outbox.report)
         if commit is not None:
             commit()
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -180,14 +184,13 @@ class LoopFactory:
             kernel.inbox, kernel.turn = restore(session.events)
         scope = Scope(session.id, options.owner)
         agent = scope.subject = Agent(session, agent_options, scope, options.parent_agent)
-        driver = Driver(agent, host, session, kernel)
-        if len(session):
-            driver.requests = restore_requests(session.events, override)
+        requests = restore_requests(session.events, override) if len(session) else None
+        driver = Driver(agent, self._shared, kernel, requests)
         attach(agent, driver)
         session.driven = True
         if host.checks:
             session.checks = SessionChecks(session)
-        session.listen(driver.publish_later)
+        session.listen(driver.outbox.later)
         life = Life(host, agent, self._lives)
         self._lives[life] = None
         life.take_owners(options.owner)

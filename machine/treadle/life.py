@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from . import inputs as i
 from .agent import Agent, driver_of
 from .effects import Rejected
 from .handle import Disposal
-from .interruption import LEAVING
 from .points import AGENT_CREATED, AGENT_DISPOSED
 from .scope import Disposer, Scope
 from .session.reasons import ByDisposal
-from .signal import Signal
+from .signal import Signal, give_cause
 from .waiting import forbid_creator_wait
 
 if TYPE_CHECKING:
@@ -92,17 +90,11 @@ class Life:
             driver.check_thread()
             self.disposal = Disposal(self.forbid_wait)
             self._drained = trio.Event()
-            driver.finished = self._drained.set
             if self.creation is not None:
                 if self._signal is not None:
-                    self._signal._set(ByDisposal())  # pyright: ignore[reportPrivateUsage]
+                    give_cause(self._signal, ByDisposal())
                 self.creation.cancel()
-            try:
-                driver.feed(i.Dispose(keep_inbox))
-            except LEAVING as leaving:
-                self._host.leave(leaving)  # the disposal goes on, and the host ends in order (H5)
-            if not driver.driving:
-                self._drained.set()
+            driver.dispose(keep_inbox, self._drained.set)
             children = self._host.agents.end_children(self.agent, keep_inbox)
             self._host.spawn(lambda: self._unwind(children))
         return self.disposal
@@ -131,16 +123,14 @@ class Life:
         """Scope, write path, registry, session: in this order (O4, O17)."""
         agent = self.agent
         driver = driver_of(agent)
-        await self._host.turn_flushed(driver)
+        await driver.flushed()
         await agent.scope.close(disposal.failed, last=AGENT_DISPOSED)
         if self.write_path is not None:
             try:
                 await self.write_path()
             except Exception as error:
                 disposal.failed(error)
-        for receipt in list(driver.receipts.values()):
-            receipt._settle(Rejected("disposed"))  # pyright: ignore[reportPrivateUsage]
-        driver.receipts.clear()
+        driver.reject_open(Rejected("disposed"))
         self._lives.pop(self, None)
         if self._disown is not None:
             self._disown()

@@ -37,12 +37,13 @@ class Signal:
         assert self._cause is not None
         return self._cause
 
-    def _set(self, cause: Cause) -> None:
-        """The driver's side: the first cause stands (C2)."""
-        if self._cause is None:
-            self._cause = cause
-            if self._event is not None:
-                self._event.set()
-
     def __repr__(self) -> str:
         return f"<Signal {'cancelled: ' + repr(self._cause) if self._cause is not None else 'live'}>"
+
+
+def give_cause(signal: Signal, cause: Cause) -> None:
+    """The loop's side: the turn was cancelled; the first cause stands (C2)."""
+    if signal._cause is None:
+        signal._cause = cause
+        if signal._event is not None:
+            signal._event.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from attrs import frozen
@@ -14,6 +14,9 @@ from .models.messages import AgentSource, AssistantMessage, UserMessage
 from .options import AgentOptions
 from .session.reasons import Blocked, Completed, EndReason, Errored, MaxTokens
 from .tools.definition import Tool, ToolRun
+
+if TYPE_CHECKING:
+    from .host import Host
 
 PROMPT: dict[str, Any] = {
     "type": "object",
@@ -75,7 +78,8 @@ class Delegation:
         depth = parent.session.header.delegation_depth + 1
         if self.max_depth is not None and depth > self.max_depth:
             raise DelegationLimit(f"this agent would stand {depth} deep, and {self.max_depth} is the limit: do the job")
-        handle = await driver_of(parent).host.agents.create(
+        host = cast("Host", driver_of(parent).host)
+        handle = await host.agents.create(
             parent_agent=parent,
             agent_options=self.options if self.options is not None else parent.options,
             setup=self.setup,

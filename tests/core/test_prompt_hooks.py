@@ -16,6 +16,7 @@ from treadle import (
 )
 from treadle.decisions import Allow, BlockPrompt
 from treadle.points import PRE_STEP, PROMPT_SUBMIT
+from treadle.signal import give_cause
 
 # --- H7, H9, H10 ------------------------------------------------------------------------------------------------------
 
@@ -164,6 +165,6 @@ async def test_a_signal_may_be_waited_for_by_many_and_is_set_once() -> None:
         nursery.start_soon(wait)
         nursery.start_soon(wait)
         await settled()
-        signal._set(ByHook("first"))
-        signal._set(ByHook("second"))
+        give_cause(signal, ByHook("first"))
+        give_cause(signal, ByHook("second"))
     assert causes == [ByHook("first")] * 2
