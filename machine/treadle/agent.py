@@ -22,7 +22,7 @@ from .session.events import Target
 from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
-from .waiting import Converging, converging, when_quiet
+from .waiting import Converging, when_quiet
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -121,7 +121,7 @@ class Agent:
     @property
     def converging(self) -> Converging | None:
         """What a cancellation is still waiting for, ``None`` when there is none (C10)."""
-        return converging(self.engine)
+        return self.engine.converging
 
     # --- delivery -----------------------------------------------------------------------------------------------------
 
@@ -144,19 +144,7 @@ class Agent:
         delivered = checked(message)
         if target != NEXT_TURN and target != NEXT_STEP:  # pyright: ignore[reportUnnecessaryComparison]
             raise MisuseError(f"target must be 'next-turn' or 'next-step', not {target!r} (D1)")
-        receipt = Receipt(delivered.id)
-        receipts = engine.receipts
-        known = receipts.get(delivered.id)
-        receipts[delivered.id] = receipt
-        try:
-            engine.feed(i.Deliver(delivered, target, bool(wakeup), engine.own))
-        except Exception:
-            if known is not None:
-                receipts[delivered.id] = known
-            else:
-                receipts.pop(delivered.id, None)
-            raise
-        return receipt
+        return engine.deliver(delivered, target, bool(wakeup))
 
     def followup(self, message: UserMessage | str) -> Receipt:
         """Queue a message for a turn of its own, and wake (D1)."""
@@ -228,7 +216,7 @@ class Agent:
             MisuseError: awaited by the agent's own tool or hook, which would never return.
         """
         self.engine.check_thread()
-        return await when_quiet(self.engine, getattr(self.parent, "engine", None))
+        return await when_quiet(self.engine, self.id)
 
     def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
         """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).
@@ -240,12 +228,7 @@ class Agent:
         engine = self.engine
         engine.check_thread()
         running = MaintenanceTask(task)
-        before, engine.maintenance = engine.maintenance, running
-        try:
-            engine.feed(i.BeginMaintenance())
-        except Exception:
-            engine.maintenance = before
-            raise
+        engine.maintain(running)
         return running
 
     def reserve_turn_admission(self) -> Callable[[], None] | None:

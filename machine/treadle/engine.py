@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -11,30 +11,22 @@ if TYPE_CHECKING:
     from .inputs import Input
     from .kernel import Kernel
     from .maintenance import MaintenanceTask
+    from .models.messages import UserMessage
     from .receipts import Receipt
-    from .session.log import Session
+    from .session.events import Target
+    from .waiting import Converging
 
 
 class Engine(Protocol):
     """Feeds the kernel of one agent; the loop's ``Driver`` is one.
 
     Attributes:
-        session: the log that it writes.
         kernel: decides; to be read here, and changed through ``feed`` only.
-        receipts: of the messages whose fate is not known, by their ids.
-        maintenance: the task that the agent was claimed for last (M1).
-        creator: the task that awaits the agent's creation, while it does (O15).
-        since: seconds on trio's clock when the cancel was made that converges now, ``None`` when there is none (C10).
-        ended: how many turns have ended.
     """
 
-    session: Session
     kernel: Kernel
-    receipts: dict[str, Receipt]
-    maintenance: MaintenanceTask[Any] | None
-    creator: trio.lowlevel.Task | None
-    since: float | None
-    ended: int
+
+    # --- what is asked of an agent ------------------------------------------------------------------------------------
 
     def check_thread(self) -> None:
         """Raise ``MisuseError`` when called from a foreign thread (D2)."""
@@ -44,26 +36,44 @@ class Engine(Protocol):
         """Give the kernel one input, do what it asks for, and tell everybody (H4)."""
         ...
 
-    @property
-    def own(self) -> bool:
-        """Whether the caller is the running activity's own hook or tool, and no listener of a notification (D4)."""
+    def deliver(self, message: UserMessage, target: Target, wakeup: bool) -> Receipt:
+        """Deliver a message; returns its receipt (D1, D8)."""
         ...
 
-    @property
-    def below(self) -> bool:
-        """Whether the caller was started by the running activity, at whatever remove (O7)."""
+    def maintain(self, task: MaintenanceTask[Any]) -> None:
+        """Claim the idle agent for a maintenance task (M1)."""
         ...
 
+    # --- waiting for it -----------------------------------------------------------------------------------------------
+
     @property
-    def tasks(self) -> Iterable[trio.lowlevel.Task]:
-        """The tasks that run the agent's own operation, creation and flushes: to wait there is to wait for oneself."""
+    def converging(self) -> Converging | None:
+        """What a cancellation is waiting for (C10)."""
         ...
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is active, due, or about to start (L6)."""
+        """Whether nothing is active, due, or about to start, and no flush is under way (L6, P8)."""
+        ...
+
+    @property
+    def ended(self) -> int:
+        """How many turns have ended."""
+        ...
+
+    @property
+    def creator(self) -> trio.lowlevel.Task | None:
+        """The task that awaits the agent's creation, while it does (O15)."""
+        ...
+
+    def awaited_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """The tasks that must end before it is quiet: whoever waits there waits for himself (L6)."""
         ...
 
     async def until_quiet(self) -> None:
-        """Wait until it is quiet and no flush is under way (P8)."""
+        """Wait until it is quiet."""
+        ...
+
+    def cancel_with_parent(self) -> bool:
+        """Cancel the agent if its parent's turn, which is being cancelled, waited for it; returns whether so (O6)."""
         ...

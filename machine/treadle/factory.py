@@ -10,6 +10,7 @@ import trio
 from . import inputs as i
 from .agent import Agent
 from .checks import SessionChecks
+from .convergence import Convergences
 from .creation import CreateOptions, ResumeOptions, Setup
 from .driver import Driver
 from .durability import Reopened, let_go, persist, remove, reopen, store_new
@@ -22,10 +23,12 @@ from .life import Life
 from .options import DEFAULT_OPTIONS
 from .points import StartSource
 from .reports import report_failure
-from .request import restore_requests
+from .request_state import restore_requests
 from .scope import Scope
 from .session.events import Event, InboxSpliced, TurnStart
 from .session.log import Session, SessionHeader, new_header
+from .session.store import SessionWriter
+from .shared import Shared
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings
@@ -36,6 +39,7 @@ class LoopFactory:
 
     def __init__(self, host: Surroundings) -> None:
         self._host = host
+        self._shared = Shared(host, Convergences(host.spawn))
         self._lives: dict[Life, None] = {}
         self._closed = False
 
@@ -96,7 +100,7 @@ class LoopFactory:
         self._check(session, options.parent_agent)
         life = self._prepare(session, options, resumed=opened is not None)
         if opened is not None:
-            life.write_path = persist(life.driver, opened.writer)
+            self._persist(life, opened.writer)
         with trio.CancelScope() as scope:
             life.begin(scope)
             try:
@@ -136,7 +140,7 @@ class LoopFactory:
         if setup is not None:
             commit = await setup(agent.scope, agent)
         if source == "startup" and self._host.store is not None:
-            life.write_path = persist(life.driver, await store_new(self._host.store, agent.session))
+            self._persist(life, await store_new(self._host.store, agent.session))
         if commit is not None:
             commit()
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -145,6 +149,9 @@ class LoopFactory:
             await agents.announce(agent, source, life.signal)
         if life.ending is not None:
             raise AgentDisposed(f"agent {agent.id!r} was disposed while it was being created (O1)")
+
+    def _persist(self, life: Life, writer: SessionWriter) -> None:
+        life.write_path = persist(life.agent, writer, self._host.spawn, life.driver.outbox.report)
 
     def _prepare(self, session: Session, options: CreateOptions | ResumeOptions, *, resumed: bool) -> Life:
         host, given = self._host, options.agent_options or DEFAULT_OPTIONS
@@ -158,11 +165,11 @@ class LoopFactory:
             requests = restore_requests(session.events, explicit)
         scope = Scope(session.id, options.owner)
         agent = scope.subject = Agent(session, own, scope, options.parent_agent)
-        agent.engine = driver = Driver(agent, host, session, kernel, requests)
+        agent.engine = driver = Driver(agent, self._shared, kernel, requests)
         session.driven = True
         if host.checks:
             session.checks = SessionChecks(session)
-        session.listen(driver.publish_later)
+        session.listen(driver.outbox.later)
         return Life(host, driver, options.owner, self._lives)
 
 

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from . import inputs as i
 from .effects import Rejected
 from .ending import Ending, Failed
-from .interruption import LEAVING
 from .points import AGENT_CREATED, AGENT_DISPOSED
-from .receipts import settle
 from .session.reasons import ByDisposal
-from .signal import Signal, give_cause
+from .signal import Signal, SignalSource
 from .waiting import forbid_creator_wait
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ class Life:
         self._below: list[Awaitable[None]] = []
         self._creation: trio.CancelScope | None = None
         self._settled: trio.Event | None = None
-        self._signal: Signal | None = None
+        self._signal: SignalSource | None = None
         self._disown = host.agents.adopt_child(agent.parent, self.dispose) if agent.parent is not None else None
         if owner is not host.scope:
             agent.scope.ended_by(partial(self.dispose, keep_inbox=True))
@@ -73,24 +70,25 @@ class Life:
     def begin(self, creation: trio.CancelScope) -> None:
         """The running task creates the agent inside ``creation``; a disposal cancels that (O1)."""
         self._creation = creation
-        self.driver.creator = trio.lowlevel.current_task()
+        self.driver.creating()
 
     @property
     def signal(self) -> Signal | None:
         """Tells created listeners that the creation is being stopped; made only if there are any (O1)."""
         if self._signal is None and self.agent.scope.listeners(AGENT_CREATED):
-            self._signal = Signal()
+            self._signal = SignalSource()
         return self._signal
 
     def created(self) -> None:
         """The creation is over, one way or the other; a disposal that waits for it goes on (O15)."""
-        self._creation = self._signal = self.driver.creator = None
+        self._creation = self._signal = None
+        self.driver.created()
         if self._settled is not None:
             self._settled.set()
 
     def _forbid_wait(self) -> None:
         """Raise when the running task is awaited by the creation of this agent, or of one below it (O15)."""
-        forbid_creator_wait(self.driver, "the disposal")
+        forbid_creator_wait(self.driver, self.agent.id)
         for child in self._below:
             if isinstance(child, Ending) and child.forbid is not None:
                 child.forbid()
@@ -104,17 +102,11 @@ class Life:
             driver.check_thread()
             drained = trio.Event()
             self.ending = Ending(partial(self._unwind, drained), self._forbid_wait)
-            driver.finished = drained.set
             if self._creation is not None:
                 if self._signal is not None:
-                    give_cause(self._signal, ByDisposal())
+                    self._signal.cancel(ByDisposal())
                 self._creation.cancel()
-            try:
-                driver.feed(i.Dispose(keep_inbox))
-            except LEAVING as leaving:
-                self._host.leave(leaving)  # the disposal goes on, and the host ends in order (H5)
-            if not driver.driving:
-                drained.set()
+            driver.dispose(keep_inbox, drained.set)
             self._below = self._host.agents.end_children(self.agent, keep_inbox)
             self.ending.begin(self._host.spawn)
         return self.ending
@@ -137,16 +129,14 @@ class Life:
     async def _close(self, failed: Failed) -> None:
         """Scope, write path, registry, session: in this order (O4, O17)."""
         agent, driver = self.agent, self.driver
-        await self._host.turn_flushed(driver)
+        await driver.flushed()
         await agent.scope.close(failed, last=AGENT_DISPOSED)
         if self.write_path is not None:
             try:
                 await self.write_path()
             except Exception as error:
                 failed(error)
-        for receipt in driver.receipts.values():
-            settle(receipt, Rejected("disposed"))
-        driver.receipts.clear()
+        driver.reject_open(Rejected("disposed"))
         for leave in (self._disown, self.detach):
             if leave is not None:
                 leave()
