@@ -12,6 +12,7 @@ from .creation import AgentFactory, CreateOptions, ResumeOptions
 from .default_model import DefaultModel, ModelSelection, SelectionEditor
 from .effects import Admitted, Rejected
 from .ending import Ending
+from .engine import Converging
 from .errors import (
     AgentBusy,
     AgentDisposed,
@@ -129,7 +130,6 @@ from .signal import Signal
 from .subagent import subagent
 from .tools.definition import Tool, ToolOutput, ToolRun, tool
 from .tools.registry import ToolRegistry
-from .waiting import Converging
 
 __version__ = "0.1.0"
 

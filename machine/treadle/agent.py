@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from . import inputs as i
 from .agent_inbox import Inbox, checked
 from .effects import Status
+from .engine import Converging, Engine
 from .errors import AgentBusy, MisuseError
 from .hook_registry import HookRegistry
 from .ids import SessionId
@@ -22,10 +23,9 @@ from .session.events import Target
 from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
-from .waiting import Converging, when_quiet
+from .waiting import when_quiet
 
 if TYPE_CHECKING:
-    from .engine import Engine
     from .options import AgentOptions
     from .scope import Scope
     from .session.log import Session

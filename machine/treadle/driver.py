@@ -26,6 +26,7 @@ from . import effects as fx
 from . import inputs as i
 from .agent import Agent
 from .effects import Begin, Publish, Record
+from .engine import Converging
 from .errors import MisuseError
 from .flushes import Flushes
 from .initiator import CURRENT, Initiator
@@ -42,7 +43,6 @@ from .runner import Runner
 from .session.events import Target, TurnEnd, TurnStart
 from .session.reasons import ByParent
 from .shared import Services, Shared
-from .waiting import Converging
 
 _REPLAY = i.Replayed()
 _PROCEED = i.Proceeded()

@@ -67,10 +67,5 @@ class Ending:
             await self._run()
         await self._done.wait()
 
-    @property
-    def done(self) -> bool:
-        """Whether the end is reached."""
-        return self._done.is_set()
-
     def __await__(self) -> Generator[Any, Any, None]:
         return self.wait().__await__()

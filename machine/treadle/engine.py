@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from attrs import frozen
+
 if TYPE_CHECKING:
     import trio
 
@@ -14,7 +16,21 @@ if TYPE_CHECKING:
     from .models.messages import UserMessage
     from .receipts import Receipt
     from .session.events import Target
-    from .waiting import Converging
+
+
+@frozen
+class Converging:
+    """What a cancellation is waiting for (C10).
+
+    Attributes:
+        what: the operation that has not settled.
+        since: seconds on trio's clock when the cancel was made.
+        seconds: how long it has taken so far.
+    """
+
+    what: str
+    since: float
+    seconds: float
 
 
 class Engine(Protocol):

@@ -23,7 +23,8 @@ from .interruption import LEAVING, leaving_in, without_cancelled
 
 P = TypeVar("P")
 R = TypeVar("R")
-Report = Callable[[BaseException], None]
+ANYTHING: Any = object
+"""What a waterfall takes that does not say."""
 
 
 class Mode(Enum):
@@ -76,7 +77,7 @@ class Waterfall(HookPoint[P], Generic[P, R]):
         result: the class, or classes, of what a listener may return; ``object`` where anything goes.
     """
 
-    result: type[R] | tuple[type[Any], ...] = object  # type: ignore[assignment]
+    result: type[R] | tuple[type[Any], ...] = ANYTHING
 
     mode = Mode.WATERFALL
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +49,6 @@ class Agents(Publication, Initiators):
         """Whether the live agent of an id was created under exactly that parent (O6)."""
         entry = self._entries.get(id)
         return entry is not None and entry.owner is owner
-
-    def children(self, owner: Agent) -> builtins.list[Agent]:
-        """The live agents that were created under exactly that parent, in the order of registration (O6)."""
-        return [entry.agent for entry in self._entries.values() if entry.owner is owner]
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -5,28 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import frozen
 
 from .errors import MisuseError
 
 if TYPE_CHECKING:
     from .engine import Engine
     from .session.reasons import EndReason
-
-
-@frozen
-class Converging:
-    """What a cancellation is waiting for (C10).
-
-    Attributes:
-        what: the operation that has not settled.
-        since: seconds on trio's clock when the cancel was made.
-        seconds: how long it has taken so far.
-    """
-
-    what: str
-    since: float
-    seconds: float
 
 
 def forbid_creator_wait(engine: Engine, id: str) -> None:

@@ -253,7 +253,7 @@ async def test_dispose_from_inside_listeners_and_tools_takes_effect_in_the_call(
         handle.agent.followup("go")
         await handle.agent.when_idle()
         await handle.dispose()
-        assert endings[0].done
+        assert handle.dispose() is endings[0]
         assert ends(handle.agent) == ["aborted disposed"]
 
 
