@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import trio
 
 from . import inputs as i
+from .activity import Activity
 from .decisions import Allow, BlockPrompt, Enter, Reject
 from .effects import Admit
 from .errors import HookError
@@ -16,15 +15,12 @@ from .lossless import repair_text
 from .models.messages import UserMessage, check_user_message
 from .points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
 from .prompt import assemble
-from .signal import Signal
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from .signal import SignalSource
 
 _ALLOW = Allow()
 
 
-async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
+async def run_admission(activity: Activity, operation: Admit) -> i.Outcome:
     """Let the prompt in, assemble the system prompt, and ask pre-step (T1).
 
     Returns:
@@ -35,44 +31,50 @@ async def run_admission(driver: Driver, operation: Admit) -> i.Outcome:
         Exception: whatever a hook or provider raised; it ends the turn (T9).
     """
     await trio.lowlevel.checkpoint_if_cancelled()
-    scope = driver.agent.scope
+    scope = activity.agent.scope
     batch = operation.batch
     listeners = scope.listeners(PROMPT_SUBMIT)
     if listeners and operation.prompt is not None:
-        decided = await _submit(driver, operation, operation.prompt)
+        decided = await _submit(activity, operation, operation.prompt)
         if isinstance(decided, i.Refused):
             return decided
         batch = decided
-    contexts = await assemble(driver, operation)
+    contexts = await assemble(activity, operation)
     if contexts:
         batch = (*contexts, *batch)
     listeners = scope.listeners(PRE_STEP)
     if not listeners:
-        return i.Entered(_checked(driver, operation, batch))
+        return i.Entered(_checked(activity, operation, batch))
 
     async def default() -> Enter:
         return Enter(batch)
 
-    payload = StepProposal(driver.agent, batch, operation.turn, operation.step, driver.signal)
+    payload = StepProposal(activity.agent, batch, operation.turn, operation.step, activity.signal)
     decision: Enter | Reject = await waterfall(PRE_STEP, listeners, payload, default)
     if isinstance(decision, Reject):
         return i.Refused()
-    return i.Entered(_checked(driver, operation, decision.messages), decision.starts_request_series)
+    return i.Entered(_checked(activity, operation, decision.messages), decision.starts_request_series)
 
 
-async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tuple[UserMessage, ...] | i.Refused:
+async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> tuple[UserMessage, ...] | i.Refused:
     """Run prompt-submit for the claimed next-turn entry (H7, H10)."""
 
     async def default() -> Allow:
         return _ALLOW
 
-    signal = driver.admission_signal = Signal()
-    payload = PromptSubmission(driver.agent, prompt, operation.turn, signal)
-    listeners = driver.agent.scope.listeners(PROMPT_SUBMIT)
+    signal = SignalSource()
+    payload = PromptSubmission(activity.agent, prompt, operation.turn, signal)
+    listeners = activity.agent.scope.listeners(PROMPT_SUBMIT)
+
+    def stop() -> None:
+        assert activity.facts.cause is not None
+        signal.cancel(activity.facts.cause)
+
+    activity.when_cancelled(stop)
     try:
         decision: Allow | BlockPrompt = await waterfall(PROMPT_SUBMIT, listeners, payload, default)
     finally:
-        driver.admission_signal = None
+        activity.when_cancelled(None)
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
         return i.Refused(repair_text(str(decision.reason)), companions)
@@ -84,7 +86,7 @@ async def _submit(driver: Driver, operation: Admit, prompt: UserMessage) -> tupl
     return (*batch, *decision.additional_contexts)
 
 
-def _checked(driver: Driver, operation: Admit, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
+def _checked(activity: Activity, operation: Admit, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
     """Refuse a batch that would break identities (I1) or cannot be logged (S1)."""
     if messages is operation.batch:
         return messages
@@ -92,7 +94,7 @@ def _checked(driver: Driver, operation: Admit, messages: tuple[UserMessage, ...]
     seen: set[str] = set()
     for message in messages:
         check_user_message(message)
-        if message.id in seen or (message.id not in claimed and driver.kernel.taken(message.id)):
+        if message.id in seen or (message.id not in claimed and activity.facts.taken(message.id)):
             raise HookError(f"a hook entered message id {message.id!r} twice, or one that is taken (I1)")
         seen.add(message.id)
     return tuple(messages)

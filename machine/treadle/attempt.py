@@ -1,16 +1,32 @@
-"""One provider attempt: streaming, assembling, and what is left of it when it ends early (Q5, Q9, C5)."""
+"""One provider attempt: streaming, assembling, and what is left of it when it ends early.
+
+How it works. The stream is read into a ``Recorder`` as it comes; nothing is assembled before it ends, so that a delta
+costs two appends. An attempt can end in three ways, and gives one fact in each once a provider was asked: the stream
+came to its finish (``completed``: a message, or a recorded failure that recovery is asked about), a cancel cut it off
+(``cut_off``: what had arrived by then), or something that is not the provider's broke it (``abandon``, and the error
+ends the turn).
+
+A cancel counts as of its own moment, not as of when the adapter lets go: inside the call of the cancel the recorder
+notes how far it is (``freeze``), a shielded adapter may go on delivering, and what came later is dropped before the
+rest is read (``thaw_into_past``). So the log says the same whether an adapter stops at once or after a minute.
+
+The failures of the adapter and of middleware around it reach the loop through the same stream. Only the adapter's are
+the provider's; ``_adapter_stream`` notes them, for recovery to be asked about no others (Q5, Q9, C5, N4, H6).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import trio
 
 from . import inputs as i
-from .frames import FrameChunk, FrameEnd, FrameStart
+from .activity import Activity
+from .attempt_frames import Frames
+from .effects import Request
 from .hooks import waterfall
 from .ids import new_id
 from .interruption import without_cancelled
@@ -21,12 +37,8 @@ from .models.messages import AssistantMessage, Block, ToolCall
 from .models.runtime import PreparedCall
 from .models.stream import Chunk, Finish, Finished
 from .points import ASSISTANT_STREAM, LLM_STREAM, StreamProposal
+from .request_state import RequestState
 from .session.events import AssistantAttempt, AssistantMessageAdded
-
-if TYPE_CHECKING:
-    from .driver import Driver
-    from .effects import Request
-    from .request import RequestState
 
 YIELD_EVERY = 0.02
 """Seconds of streaming without a pause after which other tasks get their turn."""
@@ -35,7 +47,7 @@ _BLOCKED = {"content-filter", "refusal"}
 
 
 async def run_attempt(
-    driver: Driver, state: RequestState, call: PreparedCall, operation: Request
+    activity: Activity, state: RequestState, call: PreparedCall, operation: Request
 ) -> i.Answered | i.AttemptFailed | i.Interrupted:
     """Make one attempt and have its stream recorded.
 
@@ -43,24 +55,25 @@ async def run_attempt(
     later is dropped (C5, N4).
     """
     state.revision += 1
-    run = Attempt(driver, state, call, operation)
+    run = Attempt(activity, state, call, operation)
     request = run.request()
-    driver.recorder = run.recorder
-    run.framed = bool(driver.agent.scope.listeners(ASSISTANT_STREAM))
+    activity.when_cancelled(run.recorder.freeze)
+    if activity.agent.scope.listeners(ASSISTANT_STREAM):
+        run.frames = Frames(activity, run.id, state.revision)
     error: BaseException | None = None
     try:
-        if run.framed:
-            driver.frame(FrameStart(run.id, state.revision, operation.turn, operation.step))
+        if run.frames is not None:
+            run.frames.start(operation.turn, operation.step)
             await trio.lowlevel.checkpoint_if_cancelled()
         await run.play(request)
     except BaseException as raised:
         error = raised
     finally:
-        driver.recorder = None
-    if driver.kernel.cause is not None:
+        activity.when_cancelled(None)
+    if activity.cancelled:
         return run.cut_off(error)
     if isinstance(error, Exception) and run.recorder.finish is not None:
-        driver.report(error, "closing the model's stream")
+        activity.outbox.report(error, "closing the model's stream")
         error = None
     if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
         run.abandon(failure_of(error))
@@ -72,11 +85,11 @@ class Attempt:
     """The parts of one attempt."""
 
     __slots__ = (
+        "activity",
         "adapter_error",
         "begun",
         "call",
-        "driver",
-        "framed",
+        "frames",
         "hooked",
         "id",
         "operation",
@@ -85,14 +98,14 @@ class Attempt:
         "state",
     )
 
-    def __init__(self, driver: Driver, state: RequestState, call: PreparedCall, operation: Request) -> None:
-        self.driver = driver
+    def __init__(self, activity: Activity, state: RequestState, call: PreparedCall, operation: Request) -> None:
+        self.activity = activity
         self.state = state
         self.call = call
         self.operation = operation
         self.id = new_id()
         self.recorder = Recorder()
-        self.framed = False
+        self.frames: Frames | None = None
         self.started = False
         self.hooked = False
         self.begun = False
@@ -101,13 +114,13 @@ class Attempt:
     # --- streaming ----------------------------------------------------------------------------------------------------
 
     def request(self) -> ModelRequest:
-        """The attempt's request, checked against the log when checks are on (Q1)."""
-        driver = self.driver
-        session = driver.session
+        """The attempt's request, rebuilt from the log and compared when checks are on (Q1, N1)."""
+        session = self.activity.agent.session
         request = ModelRequest(
-            self.call.config, session.history(), self.state.tools, self.id, session.header.id, driver.signal
+            self.call.config, session.history(), self.state.tools, self.id, session.header.id, self.activity.signal
         )
-        driver.host.check_request(driver, request)
+        if session.checks is not None:
+            session.checks.check_request(request)
         return request
 
     async def play(self, request: ModelRequest) -> None:
@@ -115,16 +128,13 @@ class Attempt:
         stream = await self._open(request)
         self.started = True
         try:
-            if self.framed:
-                await self._pump_framed(stream)
-            else:
-                await self._pump(stream)
+            await self._pump(stream)
         finally:
             await close_stream(stream)
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        driver, operation = self.driver, self.operation
-        listeners = driver.agent.scope.listeners(LLM_STREAM)
+        activity, operation = self.activity, self.operation
+        listeners = activity.agent.scope.listeners(LLM_STREAM)
         if not listeners:
             return self.call.adapter.stream(request)
 
@@ -135,7 +145,7 @@ class Attempt:
             given.append(self._adapter_stream(request))
             return given[-1]
 
-        payload = StreamProposal(driver.agent, request, operation.turn, operation.step, driver.signal)
+        payload = StreamProposal(activity.agent, request, operation.turn, operation.step, activity.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
         if self.begun or not given or stream is not given[-1]:
             return stream
@@ -157,48 +167,27 @@ class Attempt:
             self.adapter_error = error
             raise
 
-    async def _pump(self, stream: AsyncIterator[Chunk]) -> None:
-        """The hot loop: deltas of the open run cost two appends."""
-        recorder, clock = self.recorder, time.time
+    async def _pump(self, stream: AsyncIterator[Any]) -> None:
+        """The hot loop: deltas of the open run cost two appends, unless frames are told, which the other branch does."""
+        recorder, frames, clock = self.recorder, self.frames, time.time
         paused = clock()
         due = paused + YIELD_EVERY
-        delta, index, add_text, add_time = recorder.delta, recorder.index, recorder.texts.append, recorder.times.append
+        delta, index, add_text, add_time = None, -1, recorder.texts.append, recorder.times.append
         async for chunk in stream:
             now = clock()
-            if type(chunk) is delta and chunk.index == index:  # type: ignore[union-attr]
-                add_text(chunk.text)  # type: ignore[union-attr]
+            if type(chunk) is delta and chunk.index == index:
+                add_text(chunk.text)
                 add_time(now)
             else:
                 recorder.add(chunk, now)
+                if frames is not None:
+                    if not recorder.frozen:
+                        frames.chunk(chunk, now)
+                else:
+                    delta, index = recorder.delta, recorder.index
+                    add_text, add_time = recorder.texts.append, recorder.times.append
                 if type(chunk) is Finished:
                     return
-                delta = recorder.delta
-                if delta is not None:
-                    index, add_text, add_time = recorder.index, recorder.texts.append, recorder.times.append
-            if not paused <= now < due:
-                recorder.check_size()
-                await trio.lowlevel.checkpoint()
-                paused = clock()
-                due = paused + YIELD_EVERY
-
-    async def _pump_framed(self, stream: AsyncIterator[Chunk]) -> None:
-        """The same loop, telling of each chunk once it is recorded (Q9)."""
-        recorder, clock, tell = self.recorder, time.time, self.driver.frame
-        attempt, revision, number = self.id, self.state.revision, 0
-        paused = clock()
-        due = paused + YIELD_EVERY
-        async for chunk in stream:
-            now = clock()
-            if type(chunk) is recorder.delta and chunk.index == recorder.index:  # type: ignore[union-attr]
-                recorder.texts.append(chunk.text)  # type: ignore[union-attr]
-                recorder.times.append(now)
-            else:
-                recorder.add(chunk, now)
-            if not recorder.frozen:
-                tell(FrameChunk(attempt, revision, number, int(now * 1000), chunk))
-                number += 1
-            if type(chunk) is Finished:
-                return
             if not paused <= now < due:
                 recorder.check_size()
                 await trio.lowlevel.checkpoint()
@@ -218,8 +207,8 @@ class Attempt:
         """
         if self.started:
             self.settle_attempt(failure)
-        elif self.framed:
-            self.driver.frame(FrameEnd(self.id, self.state.revision, 0, None))
+        elif self.frames is not None:
+            self.frames.abandoned()
 
     def completed(self, error: BaseException | None) -> i.Answered | i.AttemptFailed:
         """The stream ended by itself, or the attempt failed (Q5)."""
@@ -272,7 +261,7 @@ class Attempt:
         """Give missing or repeated call ids a unique one before anything is stored (K3)."""
         if not any([type(block) is ToolCall for block in content]):
             return content
-        taken = self.driver.session.call_ids
+        taken = self.activity.agent.session.call_ids
         seen: set[str] = set()
         out: list[Block] = []
         for given in content:
@@ -330,16 +319,13 @@ class Attempt:
 
     def _record(self, fact: AssistantAttempt | AssistantMessageAdded) -> None:
         self._end_frame(fact)
-        self.driver.feed(i.AttemptRecorded(fact))
+        self.activity.feed(i.AttemptRecorded(fact))
 
-    def _end_frame(self, fact: Any) -> None:
+    def _end_frame(self, fact: AssistantAttempt | AssistantMessageAdded) -> None:
         """Queue the end frame so that it follows the event that commits the stream."""
-        if not self.framed:
-            return
-        driver = self.driver
-        tag = "assistant/message" if isinstance(fact, AssistantMessageAdded) else "assistant/attempt"
-        frame = FrameEnd(self.id, self.state.revision, self.recorder.chunks, (tag, len(driver.session)))
-        driver.after_commit(lambda: driver.tell_frame(frame))
+        if self.frames is not None:
+            tag = "assistant/message" if isinstance(fact, AssistantMessageAdded) else "assistant/attempt"
+            self.frames.committed(tag, self.recorder.chunks)
 
 
 async def close_stream(stream: AsyncIterator[Chunk]) -> None:

@@ -1,113 +1,105 @@
-"""The shell around the kernel: performs effects, publishes after the commit, runs one operation at a time (§9 H4, L7)."""
+"""The shell around the kernel: performs what it decides, and tells of it once that is done.
+
+How it works. Whatever happens to an agent is an input: a delivery, a cancel, the outcome of an operation. ``feed``
+gives it to the kernel and performs the effects that come back, in order: facts are appended to the log, notices are
+queued, at most one operation begins. Only then is the queue told (``Outbox``). Inputs come from anywhere, also from a
+listener in the middle of telling; as the kernel is synchronous and everything is appended before anybody hears of it,
+there is no state in between for such an input to meet.
+
+Operations are all that ever waits. They run one after the other in one task (``Runner``), which an idle agent does not
+have. A cancel reaches the one under way by its signal and then by its cancel scope. Whatever an operation raises, the
+runner makes exactly one outcome of it: a hook or an adapter can break a turn but never the loop. What asks to leave the
+program is raised only when the outcome has been fed and everybody has been told.
+
+Others call the driver's methods and read its attributes; they write none of them (§9, H4, L7, L8).
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
 
 import trio
 
 from . import effects as fx
 from . import inputs as i
-from .admission import run_admission
+from .agent import Agent
 from .effects import Begin, Publish, Record
+from .engine import Converging
 from .errors import MisuseError
-from .hooks import emit
+from .flushes import Flushes
 from .initiator import CURRENT, Initiator
-from .interruption import LEAVING, leaving_in, without_cancelled
+from .interruption import LEAVING
 from .kernel import Kernel
-from .maintenance import run_maintenance
-from .models.failures import failure_of
-from .notices import POINT_OF, announce
-from .points import ASSISTANT_STREAM, SESSION_EVENT, AssistantStream, SessionEventAdded
+from .maintenance import MaintenanceTask
+from .models.messages import UserMessage
+from .notices import POINT_OF
+from .outbox import Outbox
+from .points import SESSION_EVENT, SESSION_FLUSH
 from .receipts import Receipt
-from .reports import report_failure
-from .request import RequestState, run_recovery, run_request
-from .scheduler import run_tools
-from .session.events import Event, TurnEnd, TurnStart
-from .signal import Signal
-from .stopping import run_stopping
+from .request_state import RequestState
+from .runner import Runner
+from .session.events import Target, TurnEnd, TurnStart
+from .session.reasons import ByParent
+from .shared import Services, Shared
 
-if TYPE_CHECKING:
-    from .agent import Agent
-    from .frames import StreamFrame
-    from .host import Host
-    from .maintenance import MaintenanceTask
-    from .models.assembly import Recorder
-    from .scope import Listener
-    from .session.log import Session
-
-_PROCEED = i.Proceeded()
 _REPLAY = i.Replayed()
+_PROCEED = i.Proceeded()
 Control = fx.Settle | fx.Proceed | fx.Reread | fx.Abort | fx.Finish
 
 
 class Driver:
     """Drives one agent. Nothing but this class feeds the kernel, and nothing but it writes the agent's log.
 
-    An idle driver has no task. A commit appends everything first; then listeners run, in log order, from one queue:
-    whatever a listener causes is committed at once and told after what is already due (H4).
+    Attributes:
+        agent: the agent.
+        kernel: what decides for it.
+        outbox: what is still to be told of it.
+        receipts: of messages whose fate is open, by message id (D8).
+        ended: how many turns have ended.
+        creator: the task that creates the agent, ``None`` once that is over (O15).
     """
 
     __slots__ = (
-        "_after",
-        "_draining",
-        "_driving",
-        "_due",
-        "_initiator",
-        "_next",
-        "_op_scope",
+        "_finished",
+        "_flushes",
+        "_requests",
+        "_runner",
         "_settled",
-        "_signal",
+        "_shared",
         "_thread",
-        "admission_signal",
+        "_waiters",
         "agent",
         "creator",
         "ended",
-        "finished",
-        "host",
         "kernel",
-        "maintenance",
+        "outbox",
         "receipts",
-        "recorder",
-        "requests",
-        "scheduled",
-        "session",
-        "since",
-        "task",
-        "waiting",
     )
 
-    def __init__(self, agent: Agent, host: Host, session: Session, kernel: Kernel) -> None:
+    def __init__(self, agent: Agent, shared: Shared, kernel: Kernel, requests: RequestState | None = None) -> None:
         self.agent = agent
-        self.admission_signal: Signal | None = None
-        self.host = host
-        self.session = session
         self.kernel = kernel
+        self.outbox = Outbox(agent, kernel, self)
         self.receipts: dict[str, Receipt] = {}
-        self.requests: RequestState | None = None
-        self.recorder: Recorder | None = None
-        self.maintenance: MaintenanceTask[Any] | None = None
-        self.task: trio.lowlevel.Task | None = None
-        self.scheduled = -1
-        self.creator: trio.lowlevel.Task | None = None
-        self.finished: Callable[[], None] | None = None
-        self.since: float | None = None
-        self._due: list[Any] = []
-        self._after: Callable[[], None] | None = None
-        self._draining = False
-        self._driving = False
-        self._next: fx.Operation | None = None
-        self._op_scope: trio.CancelScope | None = None
-        self._signal: Signal | None = None
-        self._initiator: Initiator | None = None
-        self.waiting: trio.lowlevel.ParkingLot | None = None
         self.ended = 0
+        self.creator: trio.lowlevel.Task | None = None
+        self._shared = shared
+        self._thread = shared.host.thread_id
+        self._requests = requests
+        self._runner: Runner | None = None
+        self._flushes: Flushes | None = None
+        self._finished: Callable[[], None] | None = None
+        self._waiters: trio.lowlevel.ParkingLot | None = None
         self._settled: list[Receipt] = []
-        self._thread = host.thread_id
 
-    # --- feeding the kernel -------------------------------------------------------------------------------------------
+    @property
+    def host(self) -> Services:
+        """What the host gives to all of its drivers."""
+        return self._shared.host
+
+    # --- what is asked of an agent ------------------------------------------------------------------------------------
 
     def check_thread(self) -> None:
         """Raise when called from a foreign thread (D2)."""
@@ -116,285 +108,221 @@ class Driver:
                 "agents are used from their host's thread (D2); from another one go through host.from_thread"
             )
 
+    def deliver(self, message: UserMessage, target: Target, wakeup: bool) -> Receipt:
+        """Deliver a message; returns its receipt (D1, D8).
+
+        Raises:
+            DuplicateMessage: its id is taken (I1).
+            AgentDisposed: the agent accepts nothing any more (L9).
+        """
+        receipt, receipts = Receipt(message.id), self.receipts
+        known = receipts.get(message.id)
+        receipts[message.id] = receipt
+        try:
+            self.feed(i.Deliver(message, target, wakeup, self.own))
+        except Exception:
+            if known is not None:
+                receipts[message.id] = known
+            else:
+                receipts.pop(message.id, None)
+            raise
+        return receipt
+
+    def maintain(self, task: MaintenanceTask[Any]) -> None:
+        """Claim the idle agent for a maintenance task (M1).
+
+        Raises:
+            AgentBusy: the agent is not truly idle.
+            AgentDisposed: it is in disposal or disposed.
+        """
+        activity = self.runner.activity
+        before, activity.task = activity.task, task
+        try:
+            self.feed(i.BeginMaintenance())
+        except Exception:
+            activity.task = before
+            raise
+
+    def dispose(self, keep_inbox: bool, finished: Callable[[], None]) -> None:
+        """Have the agent end; ``finished`` is called once nothing of it is active any more (O4)."""
+        self._finished = finished
+        try:
+            self.feed(i.Dispose(keep_inbox))
+        except LEAVING as leaving:
+            self.host.leave(leaving)  # the disposal goes on, and the host ends in order (H5)
+        if self._runner is None or not self._runner.running:
+            finished()
+
+    def reject_open(self, fate: fx.Rejected) -> None:
+        """Settle the receipts whose messages will have no other fate any more (D8)."""
+        for receipt in list(self.receipts.values()):
+            receipt.settle(fate)
+        self.receipts.clear()
+
+    def creating(self) -> None:
+        """The running task creates the agent."""
+        self.creator = trio.lowlevel.current_task()
+
+    def created(self) -> None:
+        """The creation is over, one way or the other."""
+        self.creator = None
+
+    # --- feeding the kernel -------------------------------------------------------------------------------------------
+
     def feed(self, given: i.Input) -> None:
         """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
         effects = self.kernel.receive(given)
         if effects:
             self._perform(effects)
-        if not self._draining:
-            if self._due:
-                self._drain()
+        outbox = self.outbox
+        if not outbox.telling:
+            if outbox.due:
+                outbox.drain()
             elif self.kernel.owed is None:
                 self.wake_waiters()
 
+    def perform_next(self, given: i.Proceeded | i.Replayed) -> None:
+        """Give the kernel an input that it wanted back, in the middle of telling; see ``Outbox``."""
+        self._perform(self.kernel.receive(given))
+
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        scope, due, commit = self.agent.scope, self._due, self.session.commit
-        watched = scope.listeners(SESSION_EVENT)
+        scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
+        due, watched = outbox.due, scope.listeners(SESSION_EVENT)
         if self._settled:
             self._settled.clear()
         for effect in effects:
-            kind = type(effect)
-            if kind is Record:
-                data = effect.data  # type: ignore[union-attr]
-                entry = commit(data, effect.replaces)  # type: ignore[union-attr]
+            if isinstance(effect, Record):
+                entry = commit(effect.data, effect.replaces)
                 if watched:
                     due.append(entry)
-                fact = type(data)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-                if fact is TurnStart:
-                    self._signal = None
-                elif fact is TurnEnd:
+                if isinstance(effect.data, TurnStart):
+                    self._turn_started()
+                elif isinstance(effect.data, TurnEnd):
                     self._turn_ended()
-            elif kind is Publish:
+            elif isinstance(effect, Publish):
                 # What would be told first, to nobody, need not be queued.
-                if due or self._draining or scope.listeners(POINT_OF[type(effect.notice)]):  # type: ignore[union-attr]
+                if due or outbox.telling or scope.listeners(POINT_OF[type(effect.notice)]):
                     due.append(effect)
-            elif kind is Begin:
-                self._begin(effect.operation)  # type: ignore[union-attr]
+            elif isinstance(effect, Begin):
+                self.runner.begin(effect.operation)
             else:
-                self._control(effect, due)  # type: ignore[arg-type]
-        if self._after is not None:
-            self._tell_after()
+                self._control(effect)
+        outbox.committed()
 
-    def _tell_after(self) -> None:
-        if self._after is not None:
-            self._due.append(self._after)
-            self._after = None
-
-    def _control(self, effect: Control, due: list[Any]) -> None:
+    def _control(self, effect: Control) -> None:
         match effect:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
-                    receipt._settle(effect.fate)  # pyright: ignore[reportPrivateUsage]
+                    receipt.settle(effect.fate)
                     self._settled.append(receipt)
             case fx.Proceed():
-                self._tell_after()
-                due.append(_PROCEED)
+                self.outbox.committed()
+                self.outbox.due.append(_PROCEED)
             case fx.Reread():
-                due.append(_REPLAY)
+                self.outbox.due.append(_REPLAY)
             case fx.Abort():
-                self._abort(effect)
+                self.runner.abort(effect.cause)
             case fx.Finish():
-                if self.finished is not None:
-                    self.finished()
+                self.finish()
             case _:
                 assert_never(effect)
 
-    def _abort(self, effect: fx.Abort) -> None:
-        self.since = trio.current_time()
-        self.signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
-        if self.admission_signal is not None:
-            self.admission_signal._set(effect.cause)  # pyright: ignore[reportPrivateUsage]
-        if self.recorder is not None:
-            self.recorder.freeze()
-        if self._op_scope is not None:
-            self._op_scope.cancel()
-        self.host.watch_convergence(self)
+    def _turn_started(self) -> None:
+        if self._runner is not None:
+            self._runner.activity.renew()
 
     def _turn_ended(self) -> None:
         self.ended += 1
-        self._initiator = None
-        flushed = self.host.turn_ended(self)
-        if flushed is not None:
+        self.runner.turn_ended()
+        if self.agent.scope.listeners(SESSION_FLUSH):
+            if self._flushes is None:
+                self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
+            flushed = self._flushes.begin()
             for receipt in self._settled:
-                receipt._hold_for(flushed.wait)  # pyright: ignore[reportPrivateUsage]
-
-    @property
-    def request_state(self) -> RequestState:
-        """What is remembered between requests; made when first needed."""
-        if self.requests is None:
-            self.requests = RequestState()
-        return self.requests
-
-    def after_commit(self, tell: Callable[[], None]) -> None:
-        """Tell something right after the notifications of the next commit."""
-        self._after = tell
-
-    # --- publishing ---------------------------------------------------------------------------------------------------
-
-    def _drain(self) -> None:
-        due = self._due
-        self._draining = True
-        leaving: BaseException | None = None
-        agent, told = self.agent, 0
-        try:
-            while told < len(due):
-                item = due[told]
-                told += 1
-                try:
-                    if type(item) is Event:
-                        listeners = agent.scope.listeners(SESSION_EVENT)
-                        if listeners:
-                            emit(listeners, SessionEventAdded(agent, self.session, item), self.report_listener)
-                    else:
-                        self._publish(item)
-                except LEAVING as error:
-                    leaving = leaving or error
-        finally:
-            del due[:told]
-            self._draining = False
-        self.wake_waiters()
-        if leaving is not None:
-            raise leaving
-
-    def _publish(self, item: Any) -> None:
-        kind = cast("type[object]", type(item))
-        if kind is Publish:
-            announce(self, item.notice)
-        elif kind is i.Proceeded or kind is i.Replayed:
-            self._perform(self.kernel.receive(item))
-        else:
-            item()
-
-    def publish_later(self, told: Callable[[], None] | Event) -> None:
-        """Queue a notification, or an event that a plugin appended, behind what is already due (H4)."""
-        self._due.append(told)
-        if not self._draining:
-            self._drain()
-
-    def frame(self, frame: StreamFrame) -> None:
-        """Tell about a frame of the live attempt (Q9); the attempt runs in the driver's task, between dispatches."""
-        if not self.agent.scope.listeners(ASSISTANT_STREAM):
-            return
-        self._draining = True
-        try:
-            self.tell_frame(frame)
-        finally:
-            self._draining = False
-            if self._due:
-                self._drain()
-
-    def tell_frame(self, frame: StreamFrame) -> None:
-        """Tell about a frame whose turn it is."""
-        emit(self.agent.scope.listeners(ASSISTANT_STREAM), AssistantStream(self.agent, frame), self.report_listener)
-
-    def report_listener(self, listener: Listener, error: BaseException) -> None:
-        """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
-        name = getattr(listener.function, "__qualname__", repr(listener.function))
-        self.report(error, f"listener {name}")
-
-    def report(self, error: BaseException, who: str) -> None:
-        """Publish a failure that ends nothing as ``agent/error``, behind what is already due (N8, H4)."""
-        turn, step = self.kernel.turn, self.kernel.step
-        self.publish_later(lambda: report_failure(self.agent, error, who, turn, step))
+                receipt.hold_for(flushed.wait)
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
     @property
-    def signal(self) -> Signal:
-        """The signal of the running activity (H9)."""
-        if self._signal is None:
-            self._signal = Signal()
-        return self._signal
+    def runner(self) -> Runner:
+        """What runs operations; made when the first one begins."""
+        if self._runner is None:
+            requests = self._requests if self._requests is not None else RequestState()
+            self._runner = Runner(self.agent, self._shared, self.kernel, self.outbox, requests, self)
+        return self._runner
+
+    def finish(self) -> None:
+        """Nothing of the agent is active any more (O4)."""
+        if self._finished is not None:
+            self._finished()
 
     @property
     def own(self) -> bool:
         """Whether the caller is the running activity's own hook or tool (D4, O7), and no listener of a notification."""
-        current = CURRENT.get()
-        return current is not None and current is self._initiator and not self._draining
+        return self._runner is not None and self._runner.own
 
-    def _begin(self, operation: fx.Operation) -> None:
-        self._next = operation
-        if isinstance(operation, fx.Maintain):
-            self._signal = None
-        if not self._driving:
-            self._driving = True
-            self.host.spawn(self._drive, "treadle.driver.Driver._drive")
-
-    async def _drive(self) -> None:
-        """Run operations until none is owed. This is the one task of an active agent.
-
-        A cancel scope serves one operation after the other until a cancel uses it up: a cancel ends the operation
-        under way and nothing else, and a scope per operation would cost as much as all else the shell does for it.
-        """
-        self.task, self.scheduled = trio.lowlevel.current_task(), -1
-        leaving: BaseException | None = None
-        try:
-            while self._next is not None:
-                with trio.CancelScope() as scope:
-                    used_up = False
-                    while not used_up and (operation := self._next) is not None:
-                        self._next = None
-                        if self._initiator is None:
-                            self._initiator = Initiator(self.agent, object())
-                            CURRENT.set(self._initiator)
-                        outcome, interrupt = await self._run(operation, scope)
-                        used_up = self.kernel.cause is not None
-                        leaving = self._answer(outcome) or leaving or interrupt
-                        if self.since is not None and self.kernel.cause is None:
-                            self.since = None
-                            self.host.converged(self)
-        except BaseException as fault:
-            leaving = fault
-            if self.finished is not None:
-                self.finished()
-        finally:
-            self._driving = False
-            self.task = None
-            self._initiator = None
-        self.wake_waiters()
-        if leaving is not None:
-            self.host.leave(leaving)
-
-    def _answer(self, outcome: i.Outcome) -> BaseException | None:
-        """Feed an outcome. A listener that leaves the program stops the agent first; what it raised is returned (H5)."""
-        try:
-            self.feed(outcome)
-        except LEAVING as leaving:
-            if self._next is not None:
-                self.feed(i.Dispose(keep_inbox=True))
-            return leaving
-        return None
-
-    async def _run(self, operation: fx.Operation, scope: trio.CancelScope) -> tuple[i.Outcome, BaseException | None]:
-        """Run one operation to its one outcome; nothing that it raises goes further (L8)."""
-        self._op_scope = scope
-        if self.kernel.cause is not None:
-            scope.cancel()
-        try:
-            return await _RUN[type(operation)](self, operation), None
-        except BaseException as error:
-            return self._outcome_of(operation, error), leaving_in(error)
-        finally:
-            self._op_scope = None
-
-    def _outcome_of(self, operation: fx.Operation, error: BaseException) -> i.Outcome:
-        if isinstance(operation, fx.Maintain):
-            return i.Maintained()
-        real = without_cancelled(error) if self.kernel.cause is not None else error
-        if real is None:
-            return i.Interrupted()
-        return i.Failed(failure_of(real), real)
+    def runs(self, initiator: Initiator | None) -> bool:
+        """Whether that is the running activity's own initiator (O7)."""
+        return self._runner is not None and self._runner.runs(initiator)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is active, due, or about to start (L6)."""
-        kernel = self.kernel
-        return kernel.owed is None and kernel.quiet and not self._due and not self._draining
+        """Whether nothing is active, due, or about to start, and no flush is under way (L6, P8)."""
+        return self._settled_down and not self._flushing
 
     @property
-    def driving(self) -> bool:
-        """Whether the driver's task runs or is about to; without it nothing that is owed settles any more."""
-        return self._driving
+    def _settled_down(self) -> bool:
+        kernel, outbox = self.kernel, self.outbox
+        return kernel.owed is None and kernel.quiet and not outbox.due and not outbox.telling
 
-    def runs(self, initiator: Initiator | None) -> bool:
-        """Whether that is the running activity's own initiator (O7)."""
-        return initiator is not None and initiator is self._initiator
+    @property
+    def _flushing(self) -> bool:
+        return self._flushes is not None and self._flushes.under_way
 
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""
-        if self.kernel.owed is None and self.waiting and self.quiet and not self.host.flushing(self):
-            self.waiting.unpark_all()
+        if self.kernel.owed is None and self._waiters and self.quiet:
+            self._waiters.unpark_all()
 
+    async def until_quiet(self) -> None:
+        """Wait until the agent is quiet; see ``when_quiet`` for what else that takes (L6)."""
+        while not self.quiet:
+            if self._waiters is None:
+                self._waiters = trio.lowlevel.ParkingLot()
+            await self._waiters.park()
 
-_RUN: dict[type[fx.Operation], Callable[[Driver, Any], Awaitable[i.Outcome]]] = {
-    fx.Admit: run_admission,
-    fx.Request: run_request,
-    fx.RunTools: run_tools,
-    fx.Stop: run_stopping,
-    fx.Recover: run_recovery,
-    fx.Maintain: run_maintenance,
-}
-"""What runs each operation."""
+    async def flushed(self) -> None:
+        """Wait until no flush is under way (P8)."""
+        if self._flushes is not None:
+            await self._flushes.wait()
+
+    @property
+    def converging(self) -> Converging | None:
+        """What a cancellation is waiting for (C10)."""
+        runner = self._runner
+        return runner.convergence.state() if runner is not None and runner.convergence is not None else None
+
+    def awaited_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """The tasks whose end ``when_idle`` waits for (L6)."""
+        if self._runner is not None and self._runner.task is not None:
+            yield self._runner.task
+        if self.creator is not None:
+            yield self.creator
+        if self._flushes is not None:
+            yield from self._flushes.tasks
+
+    def cancel_with_parent(self) -> bool:
+        """Cancel a child whose parent's turn is being cancelled while it awaits the child (O6).
+
+        Called where a wait for the child was cancelled. Returns whether the wait was the parent's own; then the
+        caller waits for the child's convergence before it lets the cancellation go on, so that nothing of the child's
+        happens after the parent's turn.
+        """
+        above = getattr(self.agent.parent, "engine", None)
+        if not isinstance(above, Driver) or above.kernel.cause is None or not above.runs(CURRENT.get()):
+            return False
+        self.feed(i.Cancel(ByParent(), above.kernel.keep))
+        return True

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 from attrs import frozen
 
+from .agent import Agent
+from .convergence import Spawn
 from .errors import SessionLocked, StoreFailure
 from .points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
 from .session.log import Session
 from .session.repair import Recovery, repair
 from .session.store import SessionStore, SessionWriter, StoredSession
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 LOGGER = logging.getLogger("treadle")
 
@@ -86,21 +85,29 @@ async def let_go(writer: SessionWriter) -> None:
             LOGGER.exception("closing the session failed")
 
 
-def persist(driver: Driver, writer: SessionWriter) -> Callable[[], Awaitable[None]]:
+def persist(
+    agent: Agent, writer: SessionWriter, spawn: Spawn, report: Callable[[BaseException, str], None]
+) -> Callable[[], Awaitable[None]]:
     """Send everything that the agent records to the store from now on.
 
     Live events are written in the background; at each turn end ``session/flush`` is the barrier (P8). Before the body
     of a tool runs, its ``tool/call`` is handed to the operating system, so that a killed process never leaves a call
     that ran and looks as if it had not been started (P4).
 
+    Args:
+        agent: whose session it is.
+        writer: the store's write path for it.
+        spawn: starts the task that writes.
+        report: told of failures of the write path, and of whose they are (N8).
+
     Returns:
         Closes the write path: flushes, lets go of the lock, and says so if that failed (O4, N8).
     """
-    session, scope = driver.session, driver.agent.scope
+    session, scope = agent.session, agent.scope
     for entry in session.events[writer.accepted :]:
         writer.add(entry)
     session.mirror(writer.add)
-    writer.start(driver.host.spawn, lambda error: driver.report(error, WHO))
+    writer.start(spawn, lambda error: report(error, WHO))
 
     async def flush_log(_: SessionFlushing) -> None:
         await writer.flush()
@@ -109,14 +116,14 @@ def persist(driver: Driver, writer: SessionWriter) -> Callable[[], Awaitable[Non
         try:
             await writer.written()
         except (StoreFailure, SessionLocked) as error:
-            driver.report(error, WHO)
+            report(error, WHO)
         return await proceed()
 
     async def close() -> None:
         try:
             await writer.close()
         except (StoreFailure, SessionLocked) as error:
-            driver.report(error, WHO)
+            report(error, WHO)
             raise
         finally:
             session.mirror(None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -15,35 +15,30 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import trio
 
 from .config import load_config
-from .declared import Deployment, Parts, host_arguments
+from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
 from .errors import MisuseError
 from .factory import LoopFactory
 from .hook_registry import HookRegistry
 from .hooks import Emit, Serial, Waterfall
-from .interruption import leaving_in, without_cancelled
 from .models.runtime import Models
-from .points import SESSION_FLUSH, SessionFlushing, ToolProposal
 from .presets import Presets
 from .prompt_parts import PromptRegistry
 from .registry import Agents
 from .retry import DEFAULT_RETRIES, Retries, install_retries
 from .scope import Disposer, Scope
 from .sessions import Sessions
+from .shared import Approver
 from .tools.registry import ToolRegistry
-from .waiting import converging, warn_at
 
 if TYPE_CHECKING:
     from .agent import Agent
-    from .driver import Driver
-    from .models.adapter import ModelRequest
     from .session.store import SessionStore
 
 T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 LOGGER = logging.getLogger("treadle")
-Approver = Callable[[ToolProposal, str], Awaitable[bool]]
 
 
 class Host:
@@ -91,11 +86,11 @@ class Host:
         if tool_order:
             self.tools.set_order(tool_order)
         self.default_model = default_model if default_model is not None else DefaultModel()
-        self.presets = Presets(self)
+        self.presets = Presets(self.scope, self.report)
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
-        self.sessions = Sessions(self)
-        self.agents = Agents(self)
+        self.agents = Agents(self.scope)
+        self.sessions = Sessions(self.agents, store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = -1
         self._token: trio.lowlevel.TrioToken | None = None
@@ -105,10 +100,6 @@ class Host:
         self._stack = AsyncExitStack()
         self._outer: trio.Nursery | None = None
         self._leaving: BaseException | None = None
-        self._watched: dict[Driver, None] = {}
-        self._watch_scope: trio.CancelScope | None = None
-        self._flushing: dict[Driver, dict[trio.Event, None]] = {}
-        self.flush_tasks: dict[trio.lowlevel.Task, Driver] = {}
 
     @classmethod
     def from_config(cls, path: str | Path, *, parts: Parts | None = None, **options: Any) -> Self:
@@ -127,7 +118,8 @@ class Host:
         deployment = Deployment(load_config(path), parts or {})
         host = cls(**{**host_arguments(deployment), **options})
         host._deployment = deployment
-        deployment.furnish(host)
+        host.declared = deployment.declared
+        deployment.furnish(host.models, host.prompt, host.presets)
         return host
 
     # --- composition --------------------------------------------------------------------------------------------------
@@ -171,7 +163,8 @@ class Host:
         self.scope.attach(self.spawn)
         if self._deployment is not None:
             try:
-                await self._deployment.start(self, self._stack)
+                failed = partial(report_start, self.scope, self.report)
+                await self._deployment.start(self._stack, self.presets, self.agents, failed)
             except BaseException as error:
                 await self.__aexit__(type(error), error, error.__traceback__)
                 raise
@@ -254,95 +247,6 @@ class Host:
     def report(self, error: BaseException) -> None:
         """A clean-up of the host itself failed."""
         LOGGER.error("a clean-up of the host failed", exc_info=error)
-
-    # --- convergence that takes long (C10) ----------------------------------------------------------------------------
-
-    def watch_convergence(self, driver: Driver) -> None:
-        """Log a warning should the cancellation take longer than the agent's option says."""
-        self._watched[driver] = None
-        if self._watch_scope is None:
-            scope = self._watch_scope = trio.CancelScope()
-            self.spawn(lambda: self._watch(scope))
-
-    def converged(self, driver: Driver) -> None:
-        """The cancellation has converged."""
-        self._watched.pop(driver, None)
-        if not self._watched and self._watch_scope is not None:
-            self._watch_scope.cancel()
-            self._watch_scope = None
-
-    async def _watch(self, scope: trio.CancelScope) -> None:
-        with scope:
-            while self._watched:
-                due = min([warn_at(driver) for driver in self._watched])
-                await trio.sleep_until(due)
-                for driver in list(self._watched):
-                    if warn_at(driver) <= trio.current_time():
-                        del self._watched[driver]
-                        waiting = converging(driver)
-                        LOGGER.warning(
-                            "agent %s has been cancelled for %.1f s and still waits for %s (C10)",
-                            driver.agent.id,
-                            waiting.seconds if waiting is not None else 0.0,
-                            waiting.what if waiting is not None else "nothing",
-                        )
-        if self._watch_scope is scope:
-            self._watch_scope = None
-
-    # --- durability at the end of turns (P8) --------------------------------------------------------------------------
-
-    def turn_ended(self, driver: Driver) -> trio.Event | None:
-        """Run ``session/flush`` beside whatever follows; ``when_idle`` and dispose wait for it (P8).
-
-        Returns:
-            What is set when it is over; ``None`` when nobody listens.
-        """
-        if not driver.agent.scope.listeners(SESSION_FLUSH):
-            return None
-        done = trio.Event()
-        self._flushing.setdefault(driver, {})[done] = None
-
-        async def flush() -> None:
-            self.flush_tasks[trio.lowlevel.current_task()] = driver
-            try:
-                flushing = SessionFlushing(driver.agent, driver.session)
-                for listener in driver.agent.scope.listeners(SESSION_FLUSH):
-                    try:
-                        result = listener.function(flushing)
-                        if result is not None:
-                            await result
-                    except BaseException as error:
-                        cancelled = trio.current_effective_deadline() == -math.inf
-                        if leaving_in(error) is not None or (cancelled and without_cancelled(error) is None):
-                            raise
-                        driver.report_listener(listener, error)
-            finally:
-                del self.flush_tasks[trio.lowlevel.current_task()]
-                done.set()
-                under_way = self._flushing[driver]
-                del under_way[done]
-                if not under_way:
-                    del self._flushing[driver]
-                    driver.wake_waiters()
-
-        self.spawn(flush, "treadle.host.Host.turn_ended")
-        return done
-
-    def flushing(self, driver: Driver) -> bool:
-        """Whether a flush of that agent is under way."""
-        return driver in self._flushing
-
-    async def turn_flushed(self, driver: Driver) -> None:
-        """Wait until no flush of that agent is under way."""
-        while (under_way := self._flushing.get(driver)) is not None:
-            await next(iter(under_way)).wait()
-
-    # --- checks -------------------------------------------------------------------------------------------------------
-
-    def check_request(self, driver: Driver, request: ModelRequest) -> None:
-        """With checks on, rebuild the request from the log and compare (Q1, N1)."""
-        if driver.session.checks is not None:
-            driver.session.checks.check_request(request)
 
     def __repr__(self) -> str:
         return f"<Host with {len(self.agents)} agents>"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import trio
 
-from . import inputs as i
 from .errors import MaintenanceCancelled
 from .interruption import leaving_in, without_cancelled
+from .session.reasons import Cause
 from .signal import Signal
-
-if TYPE_CHECKING:
-    from .driver import Driver
-    from .effects import Maintain
 
 T = TypeVar("T")
 
@@ -30,27 +26,24 @@ class MaintenanceTask(Generic[T]):
         self._error: BaseException | None = None
         self._done = trio.Event()
 
-    async def run(self, driver: Driver) -> i.Outcome:
-        """Run the task; the outcome for the kernel is the same however it ends (M3)."""
+    async def run(self, signal: Signal) -> None:
+        """Run the task; however it ends, that is for whoever awaits it (M3).
+
+        Args:
+            signal: tells the task that it is cancelled.
+
+        Raises:
+            BaseException: the task asks to leave the program (H5).
+        """
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
-            self._value = await self._function(driver.signal)
+            self._value = await self._function(signal)
         except BaseException as error:
-            self._error = self._verdict(driver, error)
+            self._error = _verdict(error, signal.cause)
             if leaving_in(error) is not None:
                 raise
         finally:
             self._done.set()
-        return i.Maintained()
-
-    def _verdict(self, driver: Driver, error: BaseException) -> BaseException:
-        """Never a bare ``Cancelled`` for the caller: what ended the task is said (M3)."""
-        cause = driver.kernel.cause
-        if without_cancelled(error) is None:
-            cancelled = MaintenanceCancelled(cause)
-            cancelled.__cause__ = error
-            return cancelled
-        return error
 
     async def wait(self) -> T:
         """Wait for the task's own result or exception (M3)."""
@@ -63,7 +56,10 @@ class MaintenanceTask(Generic[T]):
         return self.wait().__await__()
 
 
-async def run_maintenance(driver: Driver, _operation: Maintain) -> i.Outcome:
-    """Run the task that the agent was claimed for (M1)."""
-    assert driver.maintenance is not None
-    return await driver.maintenance.run(driver)
+def _verdict(error: BaseException, cause: Cause | None) -> BaseException:
+    """Never a bare ``Cancelled`` for the caller: what ended the task is said (M3)."""
+    if without_cancelled(error) is None:
+        cancelled = MaintenanceCancelled(cause)
+        cancelled.__cause__ = error
+        return cancelled
+    return error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Callable
+from typing import Any, assert_never
 
 from . import effects as fx
+from .agent import Agent
 from .errors import TreadleError
-from .hooks import HookPoint, emit
+from .hooks import HookPoint, Listener, emit
 from .models.failures import ModelFailure
 from .points import (
     AGENT_ERROR,
@@ -26,9 +28,6 @@ from .points import (
     InboxInserted,
     InboxUpdated,
 )
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 POINT_OF: dict[type[fx.Notice], HookPoint[Any]] = {
     fx.StatusChanged: AGENT_STATUS,
@@ -50,15 +49,14 @@ class TurnFailed(TreadleError):
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
 
 
-def announce(driver: Driver, notice: fx.Notice) -> None:
-    """Tell a notice's listeners, if it has any."""
-    listeners = driver.agent.scope.listeners(POINT_OF[type(notice)])
+def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
+    """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
+    listeners = agent.scope.listeners(POINT_OF[type(notice)])
     if listeners:
-        emit(listeners, _payload(driver, notice), driver.report_listener)
+        emit(listeners, _payload(agent, notice), report)
 
 
-def _payload(driver: Driver, notice: fx.Notice) -> object:
-    agent = driver.agent
+def _payload(agent: Agent, notice: fx.Notice) -> object:
     match notice:
         case fx.StatusChanged():
             return AgentStatus(agent, notice.status)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
+from .activity import Activity
 from .effects import Admit
 from .errors import InvalidData, PromptError
 from .hooks import waterfall
@@ -19,40 +20,37 @@ from .session.config import ToolSchema
 from .sums import to_builtins
 from .tools.registry import tool_order, toolset
 
-if TYPE_CHECKING:
-    from .driver import Driver
 
-
-def assemble_at_once(driver: Driver) -> bool:
+def assemble_at_once(activity: Activity) -> bool:
     """Assemble the prompt if nobody has to be asked for it; returns whether that was so."""
-    scope = driver.agent.scope
+    scope = activity.agent.scope
     if scope.listeners(SYSTEM_PROMPT_ASSEMBLE):
         return False
     parts = prompt_parts(scope)
     if parts.text is None:
         return False
-    driver.request_state.assembled(parts.text, toolset(scope).schemas)
+    activity.requests.assembled(parts.text, toolset(scope).schemas)
     return True
 
 
-async def assemble(driver: Driver, operation: Admit) -> tuple[UserMessage, ...]:
+async def assemble(activity: Activity, operation: Admit) -> tuple[UserMessage, ...]:
     """Assemble the prompt of a step and keep it for its request; returns contexts that precede the batch (T1, R1).
 
     Raises:
         PromptError: a variable is missing, a provider failed, or the parts contradict each other (R2).
         Exception: whatever an assemble hook raised.
     """
-    if assemble_at_once(driver):
+    if assemble_at_once(activity):
         return ()
-    scope = driver.agent.scope
-    assembly = PromptAssembly(driver.agent, operation.turn, operation.step, driver.signal)
+    scope = activity.agent.scope
+    assembly = PromptAssembly(activity.agent, operation.turn, operation.step, activity.signal)
 
     async def default() -> Prompt:
         parts = prompt_parts(scope)
         if parts.text is not None:
             return Prompt(parts.text, toolset(scope).schemas)
-        asks = bool(operation.batch) or driver.kernel.owes
-        return await Assembler(driver, parts, assembly).prompt(with_contexts=asks)
+        asks = bool(operation.batch) or activity.facts.owes
+        return await Assembler(activity, parts, assembly).prompt(with_contexts=asks)
 
     listeners = scope.listeners(SYSTEM_PROMPT_ASSEMBLE)
     if listeners:
@@ -60,7 +58,7 @@ async def assemble(driver: Driver, operation: Admit) -> tuple[UserMessage, ...]:
     else:
         prompt = await default()
     _check_prompt(prompt)
-    driver.request_state.assembled(prompt.system, prompt.tools)
+    activity.requests.assembled(prompt.system, prompt.tools)
     return prompt.contexts
 
 
@@ -80,8 +78,8 @@ def _check_prompt(prompt: Prompt) -> None:
 class Assembler:
     """Assembles one prompt; every provider is asked at most once."""
 
-    def __init__(self, driver: Driver, parts: PromptParts, assembly: PromptAssembly) -> None:
-        self._driver = driver
+    def __init__(self, activity: Activity, parts: PromptParts, assembly: PromptAssembly) -> None:
+        self._activity = activity
         self._parts = parts
         self._assembly = assembly
         self._values: dict[str, str] = {}
@@ -137,8 +135,8 @@ class Assembler:
             raise PromptError(f"the provider of {what} failed (R2): {error or type(error).__name__}") from error
 
     async def _contexts(self) -> tuple[UserMessage, ...]:
-        snapshots = self._driver.request_state.snapshots
-        snapshots.follow(self._driver.session)
+        snapshots = self._activity.requests.snapshots
+        snapshots.follow(self._activity.agent.session)
         found: list[UserMessage] = []
         for context in self._parts.contexts:
             text = await self._text(f"context {context.name!r}", context.content)
@@ -148,7 +146,7 @@ class Assembler:
         return tuple(found)
 
     async def _tools(self) -> tuple[ToolSchema, ...]:
-        own = toolset(self._driver.agent.scope).schemas
+        own = toolset(self._activity.agent.scope).schemas
         if not self._parts.schemas:
             return own
         by_name = {schema.name: schema for schema in own}
@@ -158,7 +156,7 @@ class Assembler:
                 if schema.name in by_name:
                     raise PromptError(f"{what} name the tool {schema.name!r}, which the agent has already (R1)")
                 by_name[schema.name] = schema
-        order = tool_order(self._driver.agent.scope)
+        order = tool_order(self._activity.agent.scope)
         named = [name for name in order if name in by_name]
         return tuple([by_name[name] for name in [*named, *sorted(by_name.keys() - set(named))]])
 

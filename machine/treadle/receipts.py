@@ -45,15 +45,15 @@ class Receipt:
         assert self._fate is not None
         return self._fate
 
-    def _settle(self, fate: Fate) -> None:
-        """The driver's side."""
+    def settle(self, fate: Fate) -> None:
+        """Tell the fate; the first one stands. For the loop that the message was delivered to."""
         if self._fate is None:
             self._fate = fate
             if self._event is not None:
                 self._event.set()
 
-    def _hold_for(self, flushed: Callable[[], Awaitable[None]]) -> None:
-        """The driver's side: whoever waits for the fate waits for this, too (P8)."""
+    def hold_for(self, flushed: Callable[[], Awaitable[None]]) -> None:
+        """Have whoever waits for the fate wait for this, too. For the loop that the message was delivered to (P8)."""
         self._hold = flushed
 
     def __repr__(self) -> str:

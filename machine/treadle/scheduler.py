@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
 from . import inputs as i
+from .activity import Activity
 from .effects import RunTools
 from .interruption import without_cancelled
 from .schedule import PENDING, Schedule
@@ -15,16 +14,13 @@ from .tools.registry import toolset
 from .tools.result import Result, error_result
 from .verbs import NEVER_RAN
 
-if TYPE_CHECKING:
-    from .driver import Driver
-
 _ABORTED = (
     "This tool was stopped while it was running, because the turn was cancelled. "
     "It may have taken effect in part; check before repeating it."
 )
 
 
-async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
+async def run_tools(activity: Activity, operation: RunTools) -> i.Outcome:
     """Run the calls of an answer until each has its result.
 
     Returns:
@@ -33,7 +29,7 @@ async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
     Raises:
         Exception: a fault of the scheduler itself, after all bodies are over (K7).
     """
-    crew = Crew(driver, operation)
+    crew = Crew(activity, operation)
     fault: BaseException | None = None
     try:
         if len(operation.calls) == 1:
@@ -46,7 +42,7 @@ async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
                     fault = error
     except BaseException as error:
         fault = error
-    if driver.kernel.cause is not None:
+    if activity.cancelled:
         await crew.converge()
     elif fault is not None:
         await crew.settle_due()
@@ -58,15 +54,15 @@ async def run_tools(driver: Driver, operation: RunTools) -> i.Outcome:
 class Crew:
     """One coordinator prepares calls and settles results in order; bodies run beside it."""
 
-    __slots__ = ("_driver", "_operation", "_prepared", "_results", "_schedule", "_tools", "_wake")
+    __slots__ = ("_activity", "_operation", "_prepared", "_results", "_schedule", "_tools", "_wake")
 
-    def __init__(self, driver: Driver, operation: RunTools) -> None:
-        schedule = driver.kernel.schedule
+    def __init__(self, activity: Activity, operation: RunTools) -> None:
+        schedule = activity.facts.schedule
         assert schedule is not None
-        self._driver = driver
+        self._activity = activity
         self._operation = operation
         self._schedule: Schedule = schedule
-        self._tools = toolset(driver.agent.scope)
+        self._tools = toolset(activity.agent.scope)
         self._prepared: dict[int, Prepared] = {}
         self._results: dict[int, Result] = {}
         self._wake: trio.Event | None = None
@@ -75,7 +71,7 @@ class Crew:
         """Go on until every call has its result."""
         schedule = self._schedule
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not schedule.done and self._driver.kernel.cause is None:
+        while not schedule.done and not self._activity.cancelled:
             if schedule.due:
                 await self.settle_due()
             elif not await self._start_next(nursery):
@@ -86,7 +82,7 @@ class Crew:
 
     async def _start_next(self, nursery: trio.Nursery | None) -> bool:
         """Prepare or start the next pending call; returns whether anything changed."""
-        schedule, driver, operation = self._schedule, self._driver, self._operation
+        schedule, activity, operation = self._schedule, self._activity, self._operation
         index = schedule.next_start
         if index >= len(schedule.calls):
             return False
@@ -99,14 +95,14 @@ class Crew:
                 return False
         else:
             parallel = False
-        if not prepared.checked and not unguarded(driver, prepared):
-            await clear(driver, prepared, operation.turn, operation.step)
+        if not prepared.checked and not unguarded(activity, prepared):
+            await clear(activity, prepared, operation.turn, operation.step)
             return True
         if prepared.refused is not None:
             self._results[index] = prepared.refused
-            driver.feed(i.CallRefused(index))
+            activity.feed(i.CallRefused(index))
             return True
-        driver.feed(i.CallStarted(index, parallel))
+        activity.feed(i.CallStarted(index, parallel))
         last = index == len(schedule.calls) - 1
         if nursery is None or not parallel or (last and schedule.running == 1):
             await self._body(index, prepared)
@@ -134,14 +130,14 @@ class Crew:
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             started = True
-            result = await run_body(self._driver, prepared, self._operation.turn, self._operation.step)
+            result = await run_body(self._activity, prepared, self._operation.turn, self._operation.step)
         except BaseException as error:
             if without_cancelled(error) is not None:
                 raise
             code = "ABORTED" if started else "ABORTED_BEFORE_DISPATCH"
             result = error_result(_ABORTED if started else NEVER_RAN[code], code)
         self._results[index] = result
-        self._driver.feed(i.CallFinished(index))
+        self._activity.feed(i.CallFinished(index))
         if self._wake is not None:
             self._wake.set()
 
@@ -149,21 +145,21 @@ class Crew:
 
     async def settle_due(self) -> None:
         """Record every result that is due, in the model's order (K5)."""
-        schedule, driver = self._schedule, self._driver
+        schedule, activity = self._schedule, self._activity
         while schedule.due:
             index = schedule.next_settle
             call = schedule.calls[index]
             operation = self._operation
-            result = await finish(driver, self._prepared[index], self._results[index], operation.turn, operation.step)
-            driver.feed(i.CallSettled(index, result.fact(call.call_id), result.contexts))
+            result = await finish(activity, self._prepared[index], self._results[index], operation.turn, operation.step)
+            activity.feed(i.CallSettled(index, result.fact(call.call_id), result.contexts))
 
     async def converge(self) -> None:
         """After a cancel, with every body over: real results first to last, calls not started are dropped (C4)."""
-        schedule, driver = self._schedule, self._driver
+        schedule, activity = self._schedule, self._activity
         while not schedule.done:
             status = schedule.status[schedule.next_settle]
             if status == PENDING:
-                driver.feed(i.CallDropped(schedule.next_settle))
+                activity.feed(i.CallDropped(schedule.next_settle))
             elif schedule.due:
                 await self.settle_due()
             else:

@@ -37,12 +37,18 @@ class Signal:
         assert self._cause is not None
         return self._cause
 
-    def _set(self, cause: Cause) -> None:
-        """The driver's side: the first cause stands (C2)."""
+    def __repr__(self) -> str:
+        return f"<Signal {'cancelled: ' + repr(self._cause) if self._cause is not None else 'live'}>"
+
+
+class SignalSource(Signal):
+    """The loop's side: the signal that it cancels. Whoever is handed one knows it as a ``Signal`` only."""
+
+    __slots__ = ()
+
+    def cancel(self, cause: Cause) -> None:
+        """The turn is cancelled; the first cause stands (C2)."""
         if self._cause is None:
             self._cause = cause
             if self._event is not None:
                 self._event.set()
-
-    def __repr__(self) -> str:
-        return f"<Signal {'cancelled: ' + repr(self._cause) if self._cause is not None else 'live'}>"

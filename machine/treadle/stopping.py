@@ -1,24 +1,28 @@
-"""Turn-stopping: whoever objects to the turn's end steers (T4)."""
+"""Operations outside steps: before a turn ends (T4), and between turns (§7)."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import trio
 
 from . import inputs as i
-from .effects import Stop
+from .activity import Activity
+from .effects import Maintain, Stop
 from .hooks import serial
 from .points import TURN_STOPPING, TurnIsStopping
 
-if TYPE_CHECKING:
-    from .driver import Driver
 
-
-async def run_stopping(driver: Driver, operation: Stop) -> i.Stopped:
-    """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides."""
+async def run_stopping(activity: Activity, operation: Stop) -> i.Stopped:
+    """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides (T4)."""
     await trio.lowlevel.checkpoint_if_cancelled()
-    listeners = driver.agent.scope.listeners(TURN_STOPPING)
+    agent = activity.agent
+    listeners = agent.scope.listeners(TURN_STOPPING)
     if listeners:
-        await serial(listeners, TurnIsStopping(driver.agent, operation.turn, driver.signal))
+        await serial(listeners, TurnIsStopping(agent, operation.turn, activity.signal))
     return i.Stopped()
+
+
+async def run_maintenance(activity: Activity, _operation: Maintain) -> i.Maintained:
+    """Run the task that the agent was claimed for; the outcome is the same however it ends (M1, M3)."""
+    assert activity.task is not None
+    await activity.task.run(activity.signal)
+    return i.Maintained()

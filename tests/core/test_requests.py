@@ -27,7 +27,7 @@ from treadle import (
 from treadle.decisions import Enter, Retry
 from treadle.models.runtime import Models
 from treadle.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
-from treadle.request import restore_requests
+from treadle.request_state import restore_requests
 from treadle.session.events import RequestContext, RequestHeader, SystemMessageAdded, TurnStart
 from treadle.session.memory import MemoryStore
 from treadle.session.surface import Surface

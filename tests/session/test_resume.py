@@ -34,7 +34,7 @@ from treadle.factory import restore
 from treadle.models.messages import AssistantMessage, Message, UserMessage
 from treadle.models.stream import BlockStart
 from treadle.points import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
-from treadle.request import restore_requests
+from treadle.request_state import restore_requests
 from treadle.session.events import InboxSpliced, RequestHeader, StepStart, ToolResultAdded, TurnEnd, TurnStart
 from treadle.session.log import Session, new_header
 from treadle.session.memory import MemoryStore

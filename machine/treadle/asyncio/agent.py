@@ -19,7 +19,7 @@ from ..session.events import Target
 from ..session.log import Session
 from ..session.reasons import Cause, EndReason
 from ..signal import Signal
-from ..waiting import Converging
+from ..engine import Converging
 from .crossing import Crossing
 from .inbox import BridgedInbox, BridgedReceipt
 from .registries import BridgedHooks, BridgedPrompt, BridgedTools

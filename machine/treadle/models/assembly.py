@@ -112,9 +112,8 @@ class Recorder(msgspec.Struct):
         """
         if self.finish is not None:
             raise malformed(f"{type(chunk).__name__} after the finish")
-        kind = _DELTA_KIND.get(type(chunk))
-        if kind is not None:
-            self._open_run(chunk, kind, time)  # type: ignore[arg-type]
+        if type(chunk) is TextDelta or type(chunk) is ReasoningDelta or type(chunk) is ArgumentsDelta:
+            self._delta(chunk, time)
             return
         self.delta = None
         match chunk:
@@ -136,8 +135,12 @@ class Recorder(msgspec.Struct):
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
 
-    def _open_run(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
-        block = self._block(chunk.index)
+    def _delta(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, time: float) -> None:
+        if type(chunk) is self.delta and chunk.index == self.index:
+            self.texts.append(chunk.text)
+            self.times.append(time)
+            return
+        kind, block = _DELTA_KIND[type(chunk)], self._block(chunk.index)
         if block.start.kind != kind:
             raise malformed(f"a {kind} delta for a {block.start.kind} block")
         self.delta, self.index = type(chunk), chunk.index
@@ -188,7 +191,7 @@ class Recorder(msgspec.Struct):
         return sum([len(run.times) if isinstance(run, _Run) else 1 for run in self._runs])
 
     def freeze(self) -> None:
-        """Forget, at assembly, whatever arrives from now on (C5, N4). The first call decides."""
+        """Forget, at assembly, whatever arrives from now on; the first call decides (C5, N4)."""
         if self._frozen is None:
             last = self._runs[-1] if self._runs else None
             length = len(last.times) if isinstance(last, _Run) else 1

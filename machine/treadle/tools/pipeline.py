@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 import trio
 from attrs import define, evolve
 
+from ..activity import Activity
 from ..decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
 from ..errors import InvalidData
 from ..hooks import emit, waterfall
@@ -29,9 +30,6 @@ from ..points import (
 from .definition import Tool, ToolRun
 from .registry import ToolSet, guards
 from .result import Result, blocks_of, detached, error_result, limit, normalize, raised
-
-if TYPE_CHECKING:
-    from ..driver import Driver
 
 _ALLOW, _ACCEPT = AllowCall(), AcceptResult()
 
@@ -119,24 +117,24 @@ def _kind(value: Any) -> str:
     return names.get(kind, "null")
 
 
-def unguarded(driver: Driver, prepared: Prepared) -> bool:
+def unguarded(activity: Activity, prepared: Prepared) -> bool:
     """Whether nobody is to be asked about a call, so that it may go on at once."""
-    scope = driver.agent.scope
+    scope = activity.agent.scope
     return prepared.refused is None and not scope.listeners(TOOLS_PRE_EXECUTE) and not guards(scope)
 
 
-async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> None:
+async def clear(activity: Activity, prepared: Prepared, turn: int, step: int) -> None:
     """Pre-execute and guards, once per call and in the model's order (K5); what refuses it is noted."""
     prepared.checked = True
     if prepared.refused is not None:
         return
-    scope = driver.agent.scope
+    scope = activity.agent.scope
     listeners = scope.listeners(TOOLS_PRE_EXECUTE)
     watchers = guards(scope)
     try:
-        proposal = ToolProposal(driver.agent, prepared.call, prepared.arguments, turn, step, driver.signal)
+        proposal = ToolProposal(activity.agent, prepared.call, prepared.arguments, turn, step, activity.signal)
         if listeners:
-            prepared.refused = await _pre_execute(driver, prepared, listeners, proposal)
+            prepared.refused = await _pre_execute(activity, prepared, listeners, proposal)
         for guard in watchers:
             if prepared.refused is not None:
                 break
@@ -146,10 +144,10 @@ async def clear(driver: Driver, prepared: Prepared, turn: int, step: int) -> Non
             if verdict is not None:
                 prepared.refused = error_result(verdict.reason, verdict.code)
     except BaseException as error:
-        prepared.refused = contained(driver, error, "HOOK_FAILED")
+        prepared.refused = contained(activity, error, "HOOK_FAILED")
 
 
-async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, proposal: ToolProposal) -> Result | None:
+async def _pre_execute(activity: Activity, prepared: Prepared, listeners: Any, proposal: ToolProposal) -> Result | None:
     async def default() -> AllowCall:
         return _ALLOW
 
@@ -157,7 +155,7 @@ async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, propo
     if isinstance(decision, DenyCall):
         return error_result(decision.reason, decision.code)
     if isinstance(decision, AskCall):
-        return await _ask(driver, proposal, decision)
+        return await _ask(activity, proposal, decision)
     if decision.arguments is not None:
         assert prepared.tool is not None
         prepared.arguments = dict(decision.arguments)
@@ -165,8 +163,8 @@ async def _pre_execute(driver: Driver, prepared: Prepared, listeners: Any, propo
     return None
 
 
-async def _ask(driver: Driver, proposal: ToolProposal, decision: AskCall) -> Result | None:
-    approver = driver.host.approver
+async def _ask(activity: Activity, proposal: ToolProposal, decision: AskCall) -> Result | None:
+    approver = activity.host.approver
     if approver is None:
         return error_result(
             f"this call needs approval ({decision.question}), and nobody can give it here", "NOT_APPROVED"
@@ -176,7 +174,7 @@ async def _ask(driver: Driver, proposal: ToolProposal, decision: AskCall) -> Res
     return error_result(f"the call was not approved ({decision.question})", "NOT_APPROVED")
 
 
-async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> Result:
+async def run_body(activity: Activity, prepared: Prepared, turn: int, step: int) -> Result:
     """Run the body, and nothing but the body; whatever it raises is a result (K2, K3).
 
     Raises:
@@ -184,40 +182,40 @@ async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> 
     """
     tool = prepared.tool
     assert tool is not None
-    run = ToolRun(driver.agent, prepared.call, turn, step, driver.signal)
+    run = ToolRun(activity.agent, prepared.call, turn, step, activity.signal)
     try:
         if tool.timeout is None:
-            return normalize(tool, await _execute(driver, prepared, tool, run))
+            return normalize(tool, await _execute(activity, prepared, tool, run))
         with trio.move_on_after(tool.timeout):
-            return normalize(tool, await _execute(driver, prepared, tool, run))
+            return normalize(tool, await _execute(activity, prepared, tool, run))
         return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
     except BaseException as error:
-        return contained(driver, error, "TOOL_FAILED")
+        return contained(activity, error, "TOOL_FAILED")
 
 
-def contained(driver: Driver, error: BaseException, code: str) -> Result:
+def contained(activity: Activity, error: BaseException, code: str) -> Result:
     """What a stage gives that raised (K2). The turn's cancellation, and what leaves the program, goes on."""
     real = without_cancelled(error)
-    if leaving_in(error) is not None or (real is None and driver.kernel.cause is not None):
+    if leaving_in(error) is not None or (real is None and activity.cancelled):
         raise error
     return raised(innermost(error if real is None else real), code)
 
 
-def _execute(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun) -> Awaitable[Any]:
-    listeners = driver.agent.scope.listeners(TOOLS_EXECUTE)
+def _execute(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -> Awaitable[Any]:
+    listeners = activity.agent.scope.listeners(TOOLS_EXECUTE)
     if listeners:
-        return _wrapped(driver, prepared, tool, run, listeners)
+        return _wrapped(activity, prepared, tool, run, listeners)
     return call_body(tool, prepared.arguments, run)
 
 
-async def _wrapped(driver: Driver, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
+async def _wrapped(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
     async def default() -> Any:
         await (
             trio.lowlevel.checkpoint_if_cancelled()
         )  # a wrapper may have shielded itself; no body starts after a cancel
         return await call_body(tool, prepared.arguments, run)
 
-    payload = ToolProposal(driver.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)
+    payload = ToolProposal(activity.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)
     return await waterfall(TOOLS_EXECUTE, listeners, payload, default)
 
 
@@ -237,34 +235,34 @@ def _boxed(execute: Callable[..., Any], arguments: dict[str, Any], run: ToolRun)
     return (execute(arguments, run),)
 
 
-async def finish(driver: Driver, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
+async def finish(activity: Activity, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
     """Post-execute, final content, limits, and ``tools/result``, in the model's order (K5). Never raises but to leave."""
     tool = prepared.tool
     if tool is not None and prepared.refused is None:
-        listeners = driver.agent.scope.listeners(TOOLS_POST_EXECUTE)
+        listeners = activity.agent.scope.listeners(TOOLS_POST_EXECUTE)
         if listeners:
-            result = await _post_execute(driver, prepared, result, turn, step, listeners)
+            result = await _post_execute(activity, prepared, result, turn, step, listeners)
         if tool.final_content is not None:
             try:
                 result = evolve(result, content=blocks_of(tool.final_content(result.content)))
             except BaseException as error:
-                result = evolve(contained(driver, error, "HOOK_FAILED"), contexts=result.contexts)
+                result = evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
     result = limit(result, tool.max_result_bytes if tool is not None else 16_384)
-    listeners = driver.agent.scope.listeners(TOOLS_RESULT)
+    listeners = activity.agent.scope.listeners(TOOLS_RESULT)
     if listeners:
-        told = ToolSettled(driver.agent, prepared.call, result.content, result.is_error, result.code, result.value)
-        driver.after_commit(lambda: emit(listeners, told, driver.report_listener))
+        told = ToolSettled(activity.agent, prepared.call, result.content, result.is_error, result.code, result.value)
+        activity.outbox.after_commit(lambda: emit(listeners, told, activity.outbox.report_listener))
     return result
 
 
 async def _post_execute(
-    driver: Driver, prepared: Prepared, result: Result, turn: int, step: int, listeners: Any
+    activity: Activity, prepared: Prepared, result: Result, turn: int, step: int, listeners: Any
 ) -> Result:
     async def default() -> AcceptResult:
         return _ACCEPT
 
     payload = ToolOutcome(
-        driver.agent,
+        activity.agent,
         prepared.call,
         prepared.arguments,
         result.content,
@@ -273,15 +271,15 @@ async def _post_execute(
         result.value,
         turn,
         step,
-        driver.signal,
+        activity.signal,
     )
     try:
         decision = await waterfall(TOOLS_POST_EXECUTE, listeners, payload, default)
         return _decided(prepared, result, decision)
     except BaseException as error:
-        if driver.kernel.cause is not None and without_cancelled(error) is None:
+        if activity.cancelled and without_cancelled(error) is None:
             return result
-        return evolve(contained(driver, error, "HOOK_FAILED"), contexts=result.contexts)
+        return evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
 
 
 def _decided(prepared: Prepared, result: Result, decision: AcceptResult | ReplaceResult | BlockResult) -> Result:

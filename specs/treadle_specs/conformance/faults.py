@@ -8,14 +8,15 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from treadle import calls, driver, outcomes, verbs
+from treadle import calls, outcomes, runner, verbs
 from treadle import inputs as i
 from treadle import kernel as kernels
-from treadle.effects import Abort, Record
+from treadle.effects import Record
 from treadle.inbox import NEXT_TURN, Inbox
 from treadle.kernel import Kernel
 from treadle.lifecycle import LIFECYCLE, TABLE, Row, State, Trigger
 from treadle.session.events import StepEnd
+from treadle.session.reasons import Cause
 from treadle.verbs import Verb
 
 Patch = tuple[Any, Any, Any]
@@ -143,14 +144,14 @@ def _keeps_the_latch() -> list[Patch]:
 
 
 def _goes_on_after_a_cancel() -> list[Patch]:
-    abort: Any = driver.Driver._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+    abort: Any = runner.Runner.abort
 
-    def only_signals(self: Any, effect: Abort) -> None:
-        scope, self._op_scope = self._op_scope, None
-        abort(self, effect)
-        self._op_scope = scope
+    def only_signals(self: Any, cause: Cause) -> None:
+        scope, self._scope = self._scope, None
+        abort(self, cause)
+        self._scope = scope
 
-    return [(driver.Driver, "_abort", only_signals)]
+    return [(runner.Runner, "abort", only_signals)]
 
 
 def _cause_of_the_last() -> list[Patch]:

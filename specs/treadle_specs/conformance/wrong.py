@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from treadle import driver, inputs, outcomes
+from treadle import inputs, outcomes, runner
 from treadle.effects import Record
 from treadle.kernel import Kernel
 from treadle.session.events import ToolResultAdded
@@ -27,14 +27,14 @@ def _answers_twice() -> list[Patch]:
 
 
 def _runs_after_dispose() -> list[Patch]:
-    begin: Any = driver.Driver._abort  # pyright: ignore[reportPrivateUsage]  # the fault's place
+    abort: Any = runner.Runner.abort
 
-    def ignores_disposal(self: Any, effect: Any) -> None:
-        if self.kernel.gone:
+    def ignores_disposal(self: Any, cause: Any) -> None:
+        if self._kernel.gone:
             return
-        begin(self, effect)
+        abort(self, cause)
 
-    return [(driver.Driver, "_abort", ignores_disposal)]
+    return [(runner.Runner, "abort", ignores_disposal)]
 
 
 _OWN: tuple[Fault, ...] = (
