@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = {
-    "machine": "treadle",
-    "adapters": "treadle_adapters",
-    "specs": "treadle_specs",
-    "diagrams": "treadle_diagrams",
+PACKAGES = {
+    "treadle": "machine",
+    "treadle_adapters": "adapters",
+    "treadle_cli": "adapters",
+    "treadle_specs": "specs",
+    "treadle_diagrams": "diagrams",
 }
+FOLDERS = list(dict.fromkeys(PACKAGES.values()))
 KERNEL = ("kernel", "lifecycle", "inputs", "effects", "verbs", "inbox", "schedule", "calls", "outcomes")
 IMPURE = {"trio", "time", "datetime", "uuid", "uuid_utils", "random", "secrets", "threading"}
 
@@ -38,25 +40,31 @@ def test_no_folder_is_itself_a_package_and_shadows_one_of_that_name(folder: str)
     assert not (ROOT / folder / "__init__.py").exists()
 
 
-@pytest.mark.parametrize(("folder", "package"), FOLDERS.items())
-def test_each_folder_holds_one_typed_package(folder: str, package: str) -> None:
+@pytest.mark.parametrize(("package", "folder"), PACKAGES.items())
+def test_each_package_lies_in_its_folder_and_is_typed(package: str, folder: str) -> None:
     assert (ROOT / folder / package / "__init__.py").is_file()
     assert (ROOT / folder / package / "py.typed").is_file()
 
 
-def test_the_wheel_ships_exactly_the_four_packages() -> None:
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_folder_holds_these_packages_only(folder: str) -> None:
+    found = {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")}
+    assert found == {package for package, where in PACKAGES.items() if where == folder}
+
+
+def test_the_wheel_ships_exactly_these_packages() -> None:
     wheel = project()["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["packages"] == [f"{folder}/{package}" for folder, package in FOLDERS.items()]
+    assert wheel["packages"] == [f"{folder}/{package}" for package, folder in PACKAGES.items()]
 
 
-def test_import_contracts_cover_exactly_the_four_packages() -> None:
-    assert project()["tool"]["importlinter"]["root_packages"] == list(FOLDERS.values())
+def test_import_contracts_cover_exactly_these_packages() -> None:
+    assert project()["tool"]["importlinter"]["root_packages"] == list(PACKAGES)
 
 
 def test_types_and_tests_find_the_packages_without_an_install() -> None:
     tools = project()["tool"]
-    assert tools["pyright"]["extraPaths"] == list(FOLDERS)
-    assert tools["pytest"]["pythonpath"][: len(FOLDERS)] == list(FOLDERS)
+    assert tools["pyright"]["extraPaths"] == FOLDERS
+    assert tools["pytest"]["pythonpath"][: len(FOLDERS)] == FOLDERS
     assert all(f"/{folder}" in tools["mypy"]["mypy_path"] for folder in FOLDERS)
 
 

@@ -1,1 +1,1 @@
-"""What connects treadle to the world: models, stores, tool sources, hosts and the command."""
+"""What connects treadle to the world: models, stores, tool sources and hosts."""

@@ -1,16 +1,29 @@
-"""Draws the lifecycle, from the table that runs, and sessions, from their logs."""
+"""Draws the lifecycle, from the table that runs, and sessions, from their logs.
 
-from .graph import Transition
-from .log_walk import Reached, passages_of, states_of, walk_of
-from .page import session_page
-from .sequence_svg import sequence_svg
-from .sequence_text import sequence_mermaid
-from .session_file import SessionFile, read_session
-from .svg import svg
-from .text import dot, mermaid, table_markdown
-from .transcript import Teller, transcript
-from .units import duration
-from .walk import Passage, Visit, Walk, coverage_text, merge_walks, read_coverage, walk_of_coverage, walk_through
+Its rooms, each of which imports only those before it: ``drawing``, ``lifecycle``, ``log``, then ``sequence`` and
+``page``, which do not know each other; ``notebook`` shows objects by means of all of them.
+"""
+
+from .drawing.units import duration
+from .lifecycle.graph import Transition
+from .lifecycle.svg import svg
+from .lifecycle.text import dot, mermaid, table_markdown
+from .lifecycle.walk import (
+    Passage,
+    Visit,
+    Walk,
+    coverage_text,
+    merge_walks,
+    read_coverage,
+    walk_of_coverage,
+    walk_through,
+)
+from .log.file import SessionFile, read_session
+from .log.passages import Reached, passages_of, states_of, walk_of
+from .log.transcript import Teller, transcript
+from .page.document import session_page
+from .sequence.mermaid import sequence_mermaid
+from .sequence.svg import sequence_svg
 
 __all__ = [
     "Passage",

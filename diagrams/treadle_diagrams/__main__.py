@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treadle.errors import MisuseError
 
-from .committed import home, stale, write
+from .lifecycle.committed import home, stale, write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

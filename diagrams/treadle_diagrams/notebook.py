@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from treadle.agent import Agent
 from treadle.lifecycle import Lifecycle
 from treadle.models.messages import UserMessage
+from treadle.printable import one_line
 from treadle.session.log import Session
 
-from .entries import AnyEntry, Said, TurnClosed, TurnOpened
-from .harmless import blocks_text, counted, markup, one_line
-from .log_walk import walk_of
-from .page_transcript import usage_text
-from .svg import svg
-from .transcript import transcript
-from .units import duration
+from .drawing.markup import markup
+from .drawing.units import counted, duration
+from .lifecycle.svg import svg
+from .log.entries import AnyEntry, Said, TurnClosed, TurnOpened
+from .log.passages import walk_of
+from .log.phrases import blocks_text
+from .log.transcript import transcript
+from .log.usage import usage_text
 
 MOST_TURNS = 12
 """So many turns are listed, the last ones."""

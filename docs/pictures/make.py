@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.diagrams.browser import Browser  # noqa: E402  # found once the path is there
 from treadle.session.events import Event, ToolResultAdded  # noqa: E402
-from treadle_adapters.cli.transcript import Transcript  # noqa: E402
+from treadle_cli.show.transcript import Transcript  # noqa: E402
 from treadle_diagrams import SessionFile, read_session, sequence_svg, session_page, transcript  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ def main() -> None:
 
 def demo(folder: Path) -> SessionFile:
     """Run the demo at its own pace; returns the log it leaves."""
-    command = [sys.executable, "-m", "treadle_adapters.cli", "demo", "--out", str(folder)]
+    command = [sys.executable, "-m", "treadle_cli", "demo", "--out", str(folder)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603  # our own command
     return read_session(folder / "session.jsonl")
 

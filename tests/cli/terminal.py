@@ -23,7 +23,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 _TAKE_TERMINAL = """\
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "treadle_adapters.cli", *sys.argv[1:]])
+os.execv(sys.executable, [sys.executable, "-m", "treadle_cli", *sys.argv[1:]])
 """
 
 
@@ -38,7 +38,7 @@ def call(
     *words: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end, without a terminal."""
-    command = [sys.executable, "-m", "treadle_adapters.cli", *words]
+    command = [sys.executable, "-m", "treadle_cli", *words]
     given = environment(XDG_STATE_HOME=str(cwd / "state")) if env is None else dict(env)
     return subprocess.run(
         command, cwd=cwd, env=given, input=stdin, capture_output=True, text=True, timeout=DEADLINE, check=False

@@ -8,9 +8,9 @@ import pytest
 
 import treadle_diagrams
 from treadle.errors import MisuseError
-from treadle_diagrams import committed
 from treadle_diagrams.__main__ import main
-from treadle_diagrams.committed import drawings, home, stale, write
+from treadle_diagrams.lifecycle import committed
+from treadle_diagrams.lifecycle.committed import drawings, home, stale, write
 
 
 def test_the_committed_drawings_are_fresh():
@@ -58,7 +58,9 @@ def test_an_installed_copy_asks_for_a_folder_and_a_missing_folder_is_named(
     with pytest.raises(SystemExit, match="2"):
         main(["--check", "--folder", str(tmp_path / "nowhere")])
     assert "nowhere is no folder" in capsys.readouterr().err
-    monkeypatch.setattr(committed, "__file__", str(tmp_path / "site-packages" / "treadle_diagrams" / "committed.py"))
+    monkeypatch.setattr(
+        committed, "__file__", str(tmp_path / "site-packages" / "treadle_diagrams" / "lifecycle" / "committed.py")
+    )
     with pytest.raises(MisuseError, match="--folder"):
         home()
     with pytest.raises(SystemExit, match="2"):

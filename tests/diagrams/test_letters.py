@@ -6,7 +6,7 @@ from tests.diagrams.logs import Log, medley, scripted
 from treadle.models.messages import USER, HookSource, Text, ToolSource, UserMessage
 from treadle.session import events as ev
 from treadle.session import reasons
-from treadle_diagrams.letters import Letter, letters_of
+from treadle_diagrams.log.letters import Letter, letters_of
 
 
 def by_text(name: str) -> dict[str, Letter]:

@@ -12,7 +12,7 @@ from transitions.extensions import GraphMachine
 
 from treadle.lifecycle import INITIAL, TABLE, Row, State, Trigger
 from treadle_diagrams import dot, mermaid, svg, table_markdown
-from treadle_diagrams.graph import graph_of
+from treadle_diagrams.lifecycle.graph import graph_of
 
 FORMATS: dict[str, Callable[..., str]] = {"mermaid": mermaid, "dot": dot, "svg": svg, "table": table_markdown}
 

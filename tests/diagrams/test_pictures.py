@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.diagrams.logs import HEADER, scripted
-from treadle_diagrams.session_file import SessionFile
+from treadle_diagrams.log.file import SessionFile
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"

@@ -17,7 +17,7 @@ from treadle.session import events as ev
 from treadle.session import reasons
 from treadle.session.events import Event, type_of
 from treadle_diagrams import sequence_mermaid, sequence_svg, session_page, states_of, transcript
-from treadle_diagrams.sequence import LANES, Arrow, Note, Shade, sequence_of
+from treadle_diagrams.sequence.content import LANES, Arrow, Note, Shade, sequence_of
 from treadle_specs.rig.scripts import SCRIPTS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from tests.diagrams.logs import HEADER, scripted
 from treadle.errors import MisuseError, SessionCorrupt, SessionFormatUnsupported
 from treadle.session.codec import encode_header
 from treadle.session.events import encode_event
-from treadle_diagrams.session_file import LineReader, read_session
+from treadle_diagrams.log.file import LineReader, read_session
 
 EVENTS = scripted("one-tool")
 LINES = [encode_header(HEADER), *[encode_event(entry) for entry in EVENTS]]

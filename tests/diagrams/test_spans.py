@@ -8,7 +8,7 @@ from treadle.models.stream import Finish
 from treadle.session import events as ev
 from treadle.session import reasons
 from treadle_diagrams import passages_of, states_of
-from treadle_diagrams.spans import Span, spans_of
+from treadle_diagrams.log.spans import Span, spans_of
 from treadle_specs.rig.scripts import SCRIPTS
 
 

@@ -12,9 +12,9 @@ from attrs import evolve, frozen
 from treadle.errors import MisuseError
 from treadle.lifecycle import TABLE, State, Trigger
 from treadle_diagrams import Visit, Walk, duration, svg, walk_through
-from treadle_diagrams.graph import graph_of
-from treadle_diagrams.layout import PLACES, ROUTES
-from treadle_diagrams.routing import Plan, Rect, box_of, plan_of
+from treadle_diagrams.lifecycle.graph import graph_of
+from treadle_diagrams.lifecycle.layout import PLACES, ROUTES
+from treadle_diagrams.lifecycle.plan import Plan, Rect, box_of, plan_of
 
 S, T = State, Trigger
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,8 +12,8 @@ from treadle.session import events as ev
 from treadle.session import reasons
 from treadle.session.events import Event, Replace
 from treadle.session.log import Session
-from treadle_diagrams.entries import plain
-from treadle_diagrams.transcript import Teller, transcript
+from treadle_diagrams.log.entries import plain
+from treadle_diagrams.log.transcript import Teller, transcript
 from treadle_specs.rig.scripts import SCRIPTS
 
 

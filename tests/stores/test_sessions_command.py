@@ -8,9 +8,9 @@ import trio
 
 from treadle import Event, SessionHeader
 from treadle.session.events import encode_event
-from treadle_adapters.cli import main
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
+from treadle_cli import main
 from treadle_specs.kits.store_bench import sample
 from treadle_specs.rig.scripts import SCRIPTS, record
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from ..agent import BY_USER, Agent, checked
 from ..effects import Status
+from ..engine import Converging
 from ..errors import MisuseError
 from ..ids import SessionId
 from ..lifecycle import State
@@ -19,7 +20,6 @@ from ..session.events import Target
 from ..session.log import Session
 from ..session.reasons import Cause, EndReason
 from ..signal import Signal
-from ..engine import Converging
 from .crossing import Crossing
 from .inbox import BridgedInbox, BridgedReceipt
 from .registries import BridgedHooks, BridgedPrompt, BridgedTools

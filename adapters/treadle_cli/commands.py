@@ -1,0 +1,141 @@
+"""From the words on the command line to a command, and from what it raises to an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+from rich.text import Text
+
+import treadle
+from treadle.errors import MisuseError, TreadleError
+from treadle.printable import printable
+
+from . import mounts
+from .exits import Exit
+from .extras import MissingExtra
+from .mounts import GROUPS, Mount, chosen
+
+_ABOUT = "A verified driver core for AI agents. Begin with `treadle demo`."
+
+
+def run_command(tokens: list[str]) -> int:
+    """Run ``treadle`` with these words and return its exit status."""
+    forgive_encoding()
+    try:
+        return _status(_run(tokens))
+    except CycloptsError:
+        return Exit.USAGE  # it is printed already
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except SystemExit as leaving:  # a command that parses its words itself has printed its help, or what is wrong
+        return _left(leaving.code)
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return Exit.FAILED
+    except Exception as error:
+        return _told(error)
+
+
+def _run(given: list[str]) -> Any:
+    mount = chosen(given, mounts.MOUNTS)
+    if mount is not None and mount.raw:
+        return mount.load()(given[len(mount.path) :])
+    return _app(mount)(_dash_last(given) or ["--help"], exit_on_error=False, result_action="return_value")
+
+
+def _dash_last(tokens: list[str]) -> list[str]:
+    """A lone ``-`` stands for stdin; put it where it is not taken for an option."""
+    options = tokens[: tokens.index("--")] if "--" in tokens else tokens
+    if "-" not in options:
+        return tokens
+    at = options.index("-")
+    rest = tokens[:at] + tokens[at + 1 :]
+    return [*rest, "-"] if "--" in rest else [*rest, "--", "-"]
+
+
+def _app(mount: Mount | None) -> App:
+    """Put the commands together; only what runs ``mount`` is imported."""
+    app = App(
+        name="treadle",
+        help=_ABOUT,
+        version=treadle.__version__,
+        help_format="markdown",
+        suppress_keyboard_interrupt=False,
+    )
+    groups: dict[str, App] = {}
+    for each in mounts.MOUNTS:
+        parent = app
+        if len(each.path) > 1:
+            first = each.path[0]
+            if first not in groups:
+                groups[first] = App(name=first, help=GROUPS.get(first, ""))
+                app.command(groups[first])
+            parent = groups[first]
+        if each is mount:
+            parent.command(each.load(), name=each.name)
+        else:
+            parent.command(_not_loaded, name=each.name, help=each.help)
+    return app
+
+
+def _not_loaded(*tokens: Annotated[str, Parameter(show=False)]) -> None:
+    """Stand in the list of commands for one that was not asked for."""
+
+
+def _left(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or Exit.OK
+    say_error(str(code))
+    return Exit.FAILED
+
+
+def _status(result: Any) -> int:
+    return Exit.OK if result is None or result is True else int(result)
+
+
+def _told(error: Exception) -> int:
+    """Say an error on stderr, in words where it is ours, and return the exit status."""
+    single: BaseException = error
+    while isinstance(single, BaseExceptionGroup) and len(single.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        single = single.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(single, BrokenPipeError):
+        _let_go_of_stdout()
+        return Exit.FAILED
+    if not isinstance(single, (TreadleError, OSError)):
+        raise error
+    say_error(_words(single))
+    return Exit.USAGE if isinstance(single, (MisuseError, MissingExtra)) else Exit.FAILED
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    return str(error)
+
+
+def say_error(text: str, then: str | None = None) -> None:
+    """Print an error, and what to do about it, on stderr."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("treadle: ", "bold red"), printable(text)))
+    if then:
+        console.print(Text.assemble(("         ", ""), (printable(then), "dim")))
+
+
+def forgive_encoding() -> None:
+    """A terminal that cannot show a character gets a substitute instead of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _let_go_of_stdout() -> None:
+    """Whoever read our output is gone; keep the interpreter from complaining about it at exit."""
+    with contextlib.suppress(OSError, ValueError):  # stdout may be no file: then nothing is flushed to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,183 @@
+"""The table of commands. To add one, add what imports it and a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from .extras import extra_for
+
+Target = Callable[..., Any]
+"""What runs a command: a function with annotated parameters, or a cyclopts ``App``."""
+
+
+@frozen
+class Mount:
+    """One command.
+
+    Attributes:
+        path: its words, as in ``("export", "promela")``.
+        target: imports what runs it; called when the command is, not before.
+        help: one line for the list of commands.
+        extra: the extra that it needs.
+        raw: what runs it takes the list of arguments as it is, and parses it itself.
+        bare: called without arguments it is run at once, without the time that reading a command line takes.
+    """
+
+    path: tuple[str, ...]
+    target: Callable[[], Target]
+    help: str
+    extra: str = "all"
+    raw: bool = False
+    bare: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its last word."""
+        return self.path[len(self.path) - 1]
+
+    def load(self) -> Target:
+        """Import what runs it.
+
+        Raises:
+            MissingExtra: a library that it needs is not installed; the text says what to install.
+        """
+        with extra_for(f"`treadle {' '.join(self.path)}` needs", self.extra):
+            return self.target()
+
+
+# --- what runs them ---------------------------------------------------------------------------------------------------
+
+
+def _demo() -> Target:
+    from .demo.command import demo
+
+    return demo
+
+
+def _run() -> Target:
+    from .run.command import run
+
+    return run
+
+
+def _models() -> Target:
+    from .models.command import models
+
+    return models
+
+
+def _show() -> Target:
+    from .show.command import show
+
+    return show
+
+
+def _diagram() -> Target:
+    from .show.diagram import diagram
+
+    return diagram
+
+
+def _list_sessions() -> Target:
+    from .stores.sessions import list_sessions
+
+    return list_sessions
+
+
+def _show_session() -> Target:
+    from .stores.sessions import show_session
+
+    return show_session
+
+
+def _fork_session() -> Target:
+    from .stores.sessions import fork_session
+
+    return fork_session
+
+
+def _verify_sessions() -> Target:
+    from .stores.sessions import verify_sessions
+
+    return verify_sessions
+
+
+def _repair_session() -> Target:
+    from .stores.sessions import repair_session
+
+    return repair_session
+
+
+def _rig() -> Target:
+    from treadle_specs.rig import main
+
+    return main
+
+
+def _conform() -> Target:
+    from treadle_specs.conformance.command import main
+
+    return main
+
+
+def _replay() -> Target:
+    from treadle_specs.conformance.command import replay_main
+
+    return replay_main
+
+
+def _explore() -> Target:
+    from treadle_specs.exploration.explorer import main
+
+    return main
+
+
+def _check() -> Target:
+    from treadle_specs.logs.checker import main
+
+    return main
+
+
+def _promela() -> Target:
+    from treadle_specs.exploration.promela import main
+
+    return main
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+GROUPS = {
+    "export": "Write the lifecycle in another language.",
+    "sessions": "Look at stored sessions.",
+}
+"""The first words of commands of several words."""
+
+# fmt: off
+MOUNTS: tuple[Mount, ...] = (
+    Mount(("demo",),    _demo,    "Show an agent at work: no key, no network.", "cli"),
+    Mount(("run",),     _run,     "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("models",),  _models,  "List the routes to model servers, and ask whether they answer.", "cli"),
+    Mount(("show",),    _show,    "Show a session: its transcript, its events, or a page.", "cli"),
+    Mount(("sessions", "list"),   _list_sessions,   "List what is stored.", "cli"),
+    Mount(("sessions", "show"),   _show_session,    "Show the raw events of a session.", "cli"),
+    Mount(("sessions", "fork"),   _fork_session,    "Begin a new session with the events of another.", "cli"),
+    Mount(("sessions", "verify"), _verify_sessions, "Say what is wrong with sessions.", "cli"),
+    Mount(("sessions", "repair"), _repair_session,  "Mend what a crash left.", "cli"),
+    Mount(("diagram",), _diagram, "Draw the lifecycle from its table.", "diagrams"),
+    Mount(("rig",),     _rig,     "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
+    Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs", raw=True),
+    Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs", raw=True),
+    Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs", raw=True),
+    Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs", raw=True),
+    Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs", raw=True),
+)
+# fmt: on
+
+
+def chosen(tokens: Sequence[str], mounts: Sequence[Mount]) -> Mount | None:
+    """The command that the words name, ``None`` when they name none; of two, the one with more words."""
+    named = [mount for mount in mounts if tuple(tokens[: len(mount.path)]) == mount.path]
+    return max(named, key=lambda mount: len(mount.path), default=None)

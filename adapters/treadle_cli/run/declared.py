@@ -1,0 +1,75 @@
+"""``treadle run --config``: the host that a ``treadle.toml`` declares, and the agent of it that is talked to (O8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from treadle.agent import Agent
+from treadle.errors import MisuseError
+from treadle.host import Host
+from treadle.models.adapter import ModelAdapter
+from treadle.points import CONFIG_START_FAILED, ConfigStartFailed
+from treadle.session.store import SessionStore
+
+from ..models.echo import echo_model
+from ..models.routes import EMBEDDED, PROVIDERS, Provider
+from .narration import Narrator
+
+
+@frozen
+class Declared:
+    """What was said about the configuration: its file, and the label of the agent that is meant."""
+
+    path: Path
+    agent: str | None = None
+
+
+def _model(provider: Provider, **options: Any) -> ModelAdapter:
+    return provider.adapter()(**options)
+
+
+def _store(kind: str, path: str = "", **options: Any) -> SessionStore:
+    from treadle_adapters.stores import open_store
+
+    return open_store(kind, path, **options)
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    **{name: partial(_model, provider) for name, provider in PROVIDERS.items()},
+    **{kind: partial(_store, kind) for kind in ("jsonl", "sqlite")},
+    EMBEDDED: echo_model,
+}
+"""What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""
+
+
+@asynccontextmanager
+async def declared_agent(declared: Declared, narrator: Narrator) -> AsyncGenerator[tuple[Host, Agent]]:
+    """Enter the declared host; gives it and the agent that is meant, the first one unless named.
+
+    Raises:
+        ConfigError: the file is wrong.
+        MisuseError: there is no such agent, or it did not start.
+    """
+    host = Host.from_config(declared.path, parts=PARTS)
+    failed: list[ConfigStartFailed] = []
+    host.on(CONFIG_START_FAILED, failed.append)
+    narrator.attach(host)
+    async with host:
+        yield host, _chosen(host, declared, failed)
+
+
+def _chosen(host: Host, declared: Declared, failed: list[ConfigStartFailed]) -> Agent:
+    agents = host.declared
+    found = next(iter(agents.values()), None) if declared.agent is None else agents.get(declared.agent)
+    if found is not None:
+        return found
+    wanted = f"no agent {declared.agent!r}" if declared.agent is not None else "no agent"
+    why = "".join([f"; session {one.session_id} did not start: {one.error}" for one in failed])
+    known = f"; started: {', '.join(agents)}" if agents else ""
+    raise MisuseError(f"{declared.path} gives {wanted}{known}{why}")

@@ -1,0 +1,62 @@
+"""What blocks, senders and ends of turns are called, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from treadle.models.messages import AgentSource, Block, HookSource, Source, Text, ToolSource, UserSource
+from treadle.session import reasons
+from treadle.sums import to_builtins
+
+
+def blocks_text(content: Iterable[Block]) -> str:
+    """What blocks say; those that are no text are named in brackets."""
+    return "".join([block.text if type(block) is Text else f"[{tag_of(block)}]" for block in content])
+
+
+def tag_of(member: object) -> str:
+    """The tag of a block, cause or source, known or not: what stands under ``type`` or ``kind``."""
+    raw: Any = to_builtins(member)
+    plain = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    return str(plain.get("type") or plain.get("kind") or type(member).__name__)
+
+
+def source_text(source: Source) -> str:
+    """Who supplied a message, in a few words: ``you``, ``tool call-1``, ``hook guard``, ``agent other``."""
+    match source:
+        case UserSource():
+            return "you"
+        case ToolSource(call_id=call_id):
+            return f"tool {call_id}"
+        case HookSource(name=name):
+            return f"hook {name}"
+        case AgentSource(agent_id=agent_id):
+            return f"agent {agent_id}"
+        case _:
+            return tag_of(source)
+
+
+def end_text(reason: reasons.EndReason) -> str:
+    """Why a turn ended, in a few words."""
+    match reason:
+        case reasons.Aborted(reason=reasons.ByUser()):
+            return "stopped by the user"
+        case reasons.Aborted(reason=reasons.ByParent()):
+            return "stopped by its parent"
+        case reasons.Aborted(reason=reasons.ByHook(reason=why)):
+            return f"stopped by a hook: {why}"
+        case reasons.Aborted(reason=reasons.ByDisposal()):
+            return "stopped, as the agent was disposed of"
+        case reasons.Aborted(reason=cause):
+            return f"stopped: {tag_of(cause)}"
+        case reasons.Blocked(detail=detail):
+            return f"blocked: {detail}" if detail else "blocked by a hook"
+        case reasons.Errored(failure=failure):
+            return f"failed: {failure.code}: {failure.message}"
+        case reasons.MaxTokens():
+            return "cut off at the output limit"
+        case reasons.Interrupted():
+            return "broken off: the process ended inside it"
+        case _:
+            return tag_of(reason)

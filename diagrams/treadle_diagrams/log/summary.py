@@ -1,0 +1,84 @@
+"""Events on one short line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.printable import call_text, one_line
+from treadle.session import events as ev
+
+from .entries import (
+    Answered,
+    AnyEntry,
+    Called,
+    Dropped,
+    Failed,
+    Noted,
+    Prompted,
+    Retried,
+    Routed,
+    Said,
+    Settled,
+    TurnClosed,
+)
+from .phrases import blocks_text
+
+ROOM = 110
+"""How many characters a summary has."""
+
+
+def summary(entry: ev.Event, told: Sequence[AnyEntry] = ()) -> str:
+    """An event on one short, harmless line; empty where its type says it all.
+
+    Args:
+        entry: the event.
+        told: what the transcript tells of it.
+    """
+    match entry.data:
+        case ev.InboxSpliced() as data:
+            return one_line(_spliced(data), ROOM)
+        case ev.TurnStart(turn=turn):
+            return f"turn {turn}"
+        case ev.StepStart(step=step) | ev.StepEnd(step=step):
+            return f"step {step}"
+        case ev.RequestContext() as data:
+            return one_line(f"{data.provider}/{data.model}", ROOM)
+        case _:
+            return one_line(" · ".join([text for one in told if (text := _entry(one))]), ROOM)
+
+
+def _spliced(data: ev.InboxSpliced) -> str:
+    came = [f"“{blocks_text(message.content)}”" for message in data.inserted]
+    parts = [f"in: {', '.join(came)}"] if came else []
+    if data.removed_count:
+        how = "canceled" if data.outcome is not None else "claimed" if not came else "replaced"
+        parts.append(f"{data.removed_count} {how}")
+    return f"{data.target} · {' · '.join(parts)}"
+
+
+def _entry(entry: AnyEntry) -> str:
+    match entry:
+        case Said():
+            return f"{entry.sender}: {entry.text[: 8 * ROOM]}"
+        case Dropped():
+            return f"{entry.fate}: {entry.text[: 8 * ROOM]}"
+        case Answered():
+            said = " ".join([part.text[: 8 * ROOM] if part.kind == "text" else part.name for part in entry.parts])
+            return ("interrupted: " if entry.interrupted else "") + said
+        case Failed():
+            return "interrupted" if entry.interrupted else f"{entry.code}: {entry.why}"
+        case Called():
+            return call_text(entry.name, entry.arguments, ROOM)
+        case Settled():
+            text = entry.text[: 8 * ROOM]
+            return f"{entry.code or 'error'}: {text}" if entry.is_error else text
+        case Retried():
+            return f"attempt {entry.attempt} in {entry.delay:.1f} s"
+        case Routed():
+            return f"{entry.reason}: {entry.route}"
+        case TurnClosed():
+            return f"turn {entry.turn}: {entry.why}"
+        case Prompted() | Noted():
+            return entry.text[: 8 * ROOM]
+        case _:
+            return ""

@@ -1,0 +1,33 @@
+"""Tokens that providers reported: by name, summed up, and for people."""
+
+from __future__ import annotations
+
+from treadle.models.stream import Usage
+
+
+def usage_fields(usage: Usage) -> dict[str, int]:
+    """The counts that a provider reported, by name."""
+    named = {name: getattr(usage, name) for name in usage.__struct_fields__}
+    return {name: count for name, count in named.items() if count is not None}
+
+
+def joined_usage(one: Usage, other: Usage | None) -> Usage:
+    """Both together; a count that neither has stays absent (C5)."""
+    if other is None:
+        return one
+    both = (usage_fields(one), usage_fields(other))
+    return Usage(**{name: sum(fields.get(name, 0) for fields in both) for name in both[0].keys() | both[1].keys()})
+
+
+def usage_text(usage: Usage | None) -> list[str]:
+    """Token counts for people; what was not reported is not shown."""
+    names = {
+        "input_tokens": "in",
+        "output_tokens": "out",
+        "cache_read_tokens": "cached",
+        "cache_write_tokens": "to cache",
+        "reasoning_tokens": "reasoning",
+    }
+    given = usage_fields(usage) if usage is not None else {}
+    told = [f"{given[name]:,} {word}" for name, word in names.items() if name in given]
+    return ["tokens: " + ", ".join(told)] if told else []

@@ -1,0 +1,277 @@
+"""``treadle run`` with a prompt, and with lines from a pipe: streams, exit statuses, errors, sessions."""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.chat_server import ChatServer, serving
+from tests.cli.terminal import call
+from treadle.errors import ToolError
+from treadle.models.failures import Failure
+from treadle.models.scripted import Answer, Call, ScriptedModel
+from treadle.tools.definition import tool
+from treadle_cli import main
+from treadle_cli.exits import Exit, advice_for, exit_of
+
+Capture = pytest.CaptureFixture[str]
+Play = Callable[..., int]
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("TREADLE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with serving() as script:
+        yield script
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    """Run the command with a script in the place of the embedded model."""
+
+    def run(*words: str, script: list[Any], tools: tuple[Any, ...] = ()) -> int:
+        monkeypatch.setattr("treadle_cli.models.routes.echo_model", lambda: ScriptedModel(script))
+        if tools:
+            monkeypatch.setattr("treadle_cli.run.talk.EXAMPLE_TOOLS", tools)
+        return main(["run", *words])
+
+    return run
+
+
+def failing(code: str, status: int | None = None) -> Answer:
+    return Answer("partly", failure=Failure("it broke", code, status))
+
+
+def test_the_answer_alone_goes_to_stdout(play: Play, capsys: Capture) -> None:
+    script = [Answer("Let me add.", "I must add.", (Call("add", {"a": 1, "b": 2}),)), "It is 3."]
+    assert play("what", "is", "1 + 2?", script=script) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "Let me add.\nIt is 3.\n"
+    assert streams.err == "I must add.\n⚙ add(a=1, b=2)\n  ↳ 3\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "status", "told"),
+    [
+        ("Fine.", 0, ""),
+        (Answer("Cut", finish="max-tokens"), 3, "▲ cut off: the answer reached the output limit"),
+        (failing("TRANSPORT"), 1, "✗ TRANSPORT it broke\n  is the server running, and is --base-url right?"),
+        (failing("SERVER", 404), 1, "(HTTP 404)\n  the server knows no such address or model"),
+        (failing("OUT_OF_YARN"), 1, "✗ OUT_OF_YARN it broke\n"),
+    ],
+)
+def test_the_exit_status_tells_how_the_turn_ended(
+    entry: Any, status: int, told: str, play: Play, capsys: Capture
+) -> None:
+    assert play("hello", script=[entry]) == status
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.rule("X3")
+def test_what_model_and_tools_send_cannot_act_on_the_terminal(play: Play, capsys: Capture) -> None:
+    def evil() -> str:
+        """Be evil."""
+        return "\x1b]0;owned\x07\nsecond line"
+
+    script = [Answer("\x1b[2J", "\x9b31m", (Call("evil", '{"\x1b[31m": 1}'), Call("evil"))), "ok\x1b[0m"]
+    assert play("hello", script=script, tools=(tool(evil),)) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "␛[2J\nok␛[0m\n"
+    assert "\x1b" not in streams.err
+    assert "\x9b" not in streams.err
+    assert "↳ ␛]0;owned␇ second line" in streams.err
+
+
+def test_a_failing_tool_and_an_unknown_one_are_shown_as_such(play: Play, capsys: Capture) -> None:
+    def spin() -> str:
+        """Spin."""
+        raise ToolError("the wool is wet", "WET")
+
+    assert play("hello", script=[Answer(calls=(Call("spin"), Call("weave")))], tools=(tool(spin),)) == 0
+    told = capsys.readouterr().err
+    assert "⚙ spin()" in told
+    assert "↳ WET: " in told
+    assert "the wool is wet" in told
+    assert "UNKNOWN_TOOL" in told
+
+
+@pytest.mark.rule("K11")
+def test_a_tool_s_own_presenters_are_used_and_a_failing_one_is_not(play: Play, capsys: Capture) -> None:
+    def spin(turns: int) -> str:
+        """Spin."""
+        return f"spun {turns}"
+
+    nice = tool(
+        spin, name="nice", present_call=lambda call: "the wheel turns", present_result=lambda content: "good yarn"
+    )
+    bad = tool(spin, name="bad", present_call=lambda call: 1 / 0, present_result=lambda content: 7)
+    script = [Answer(calls=(Call("nice", {"turns": 1}),)), Answer(calls=(Call("bad", {"turns": 2}),)), "Done."]
+    assert play("hello", script=script, tools=(nice, bad)) == 0
+    assert capsys.readouterr().err == "⚙ the wheel turns\n  ↳ good yarn\n⚙ bad(turns=2)\n  ↳ spun 2\n"
+
+
+def test_retries_are_told(server: ChatServer, capsys: Capture) -> None:
+    server.answers = [(503, {"error": {"message": "busy"}}), ["There."]]
+    assert main(["run", "--base-url", server.url, "-m", "wool", "hello"]) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "There.\n"
+    assert "SERVER" in streams.err
+    assert "trying again in" in streams.err
+
+
+def test_a_real_server_gets_prompt_system_text_tools_and_key(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("LOOM_KEY", "sk-secret-of-mine")
+    delta = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}]}
+    server.answers = [[delta], ["It ", "is ", "3."]]
+    words = ["--base-url", server.url, "--api-key-env", "LOOM_KEY", "--system", "Be brief.", "--max-tokens", "50"]
+    assert main(["run", *words, "what is 1 + 2?"]) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "It is 3.\n"
+    assert "sk-secret" not in streams.err
+    first, second = server.requests
+    assert (first["model"], first["max_tokens"]) == ("wool", 50)
+    assert sorted(each["function"]["name"] for each in first["tools"]) == ["add", "now"]
+    assert server.said(0) == ["Be brief.", "what is 1 + 2?"]
+    assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant", "tool"]
+    assert server.headers[0]["Authorization"] == "Bearer sk-secret-of-mine"
+
+
+def test_the_example_tools_can_be_left_out(server: ChatServer) -> None:
+    assert main(["run", "--base-url", server.url, "--no-tools", "hello"]) == 0
+    assert "tools" not in server.requests[0]
+
+
+def test_settings_may_come_from_the_environment(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_BASE_URL", server.url)
+    monkeypatch.setenv("TREADLE_MODEL", "silk")
+    assert main(["run", "hello"]) == 0
+    assert server.requests[0]["model"] == "silk"
+
+
+def test_a_dash_reads_the_prompt_from_stdin(
+    play: Play, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("from a file\nin two lines\n"))
+    assert play("-", script=[lambda request: request.messages[-1].text]) == 0
+    assert capsys.readouterr().out == "from a file\nin two lines\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([""], "the prompt is empty"),
+        (["--max-tokens", "0", "x"], "--max-tokens must be positive"),
+        (["--model", "m", "x"], "where is model 'm'"),
+        (["--resume", "a", "--continue", "x"], "either --resume ID or --continue"),
+        (["--no-save", "--continue", "x"], "--no-save keeps no session"),
+        (["--continue", "x"], "there is no session to continue"),
+        (["--api-key", "sk-1", "x"], "--api-key"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do(words: list[str], told: str, capsys: Capture) -> None:
+    assert main(["run", *words]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_every_end_of_a_turn_has_its_exit_status() -> None:
+    assert exit_of(None) is Exit.OK
+    assert advice_for(Failure("x", "NEVER_HEARD_OF")) is None
+
+
+# --- lines from a pipe ------------------------------------------------------------------------------------------------
+
+
+def test_lines_from_a_pipe_are_prompts_steering_and_queued_turns(tmp_path: Path) -> None:
+    done = call("run", "--no-save", cwd=tmp_path, stdin="count to 20\nand stop\n/next hello\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout
+    order = ["› count to 20", "› and stop", "steering", "› /next hello", "queued as number 1", "19, 20."]
+    order += ["↪ and stop", "You said: and stop", "↪ hello", "You said: hello"]
+    places = [told.index(text) for text in order]
+    assert places == sorted(places)
+
+
+def test_no_lines_at_all_are_fine(tmp_path: Path) -> None:
+    done = call("run", "--no-save", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_from_a_pipe_the_exit_status_is_that_of_the_last_turn(tmp_path: Path, server: ChatServer) -> None:
+    server.answers = [(400, {"error": {"message": "no such yarn"}})]
+    done = call("run", "--no-save", "--base-url", server.url, cwd=tmp_path, stdin="hello\n")
+    assert done.returncode == 1
+    assert "no such yarn" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_kept_and_gone_on_with(server: ChatServer, tmp_path: Path, capsys: Capture) -> None:
+    words = ["run", "--base-url", server.url, "--session-dir", str(tmp_path / "kept")]
+    assert main([*words, "one"]) == 0
+    assert main([*words, "--continue", "two"]) == 0
+    assert server.said(1) == ["one", "Done.", "two"]
+    (path,) = (tmp_path / "kept").rglob("*.jsonl")
+    assert main([*words, "--resume", path.stem, "three"]) == 0
+    assert server.said(2) == ["one", "Done.", "two", "Done.", "three"]
+    assert main([*words, "other"]) == 0
+    assert server.said(3) == ["other"]
+    capsys.readouterr()
+
+
+def test_the_session_that_the_demo_left_can_be_gone_on_with(
+    server: ChatServer, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["demo", "--fast", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert f"treadle run --session-dir {tmp_path} --resume session" in told
+    words = ["--session-dir", str(tmp_path), "--resume", "session", "--base-url", server.url]
+    assert main(["run", *words, "thank you"]) == 0
+    assert server.said(0)[0] == "Will it rain in Lisbon on Saturday?"
+    assert server.said(0)[-1] == "thank you"
+    capsys.readouterr()
+
+
+def test_a_session_that_is_not_there_is_an_error_in_words(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", "--session-dir", str(tmp_path), "--resume", "nobody", "x"]) == 1
+    told = capsys.readouterr().err
+    assert "nobody" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.rule("X2")
+def test_a_session_id_cannot_leave_its_folder(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", "--session-dir", str(tmp_path), "--resume", "../../etc/passwd", "x"]) == 2
+    assert "X2" in capsys.readouterr().err
+
+
+def test_each_project_has_sessions_of_its_own(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert main(["run", "--base-url", server.url, name]) == 0
+    monkeypatch.chdir(tmp_path / "one")
+    assert main(["run", "--base-url", server.url, "--continue", "again"]) == 0
+    assert server.said(2) == ["one", "Done.", "again"]
+    capsys.readouterr()
+
+
+def test_nothing_is_kept_when_asked_not_to(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", "--no-save", "hello"]) == 0
+    assert not (tmp_path / "state").exists()
+    capsys.readouterr()
