@@ -13,6 +13,7 @@ from attrs import define, evolve
 from ..decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
 from ..errors import InvalidData
 from ..hooks import emit, waterfall
+from ..inputs import TimedOut
 from ..interruption import leaving_in, without_cancelled
 from ..lossless import MAX_DEPTH, check_depth
 from ..models.failures import innermost
@@ -176,8 +177,11 @@ async def _ask(driver: Driver, proposal: ToolProposal, decision: AskCall) -> Res
     return error_result(f"the call was not approved ({decision.question})", "NOT_APPROVED")
 
 
-async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> Result:
+async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> Result | TimedOut:
     """Run the body, and nothing but the body; whatever it raises is a result (K2, K3).
+
+    Returns:
+        What the body came to, or that its time was up.
 
     Raises:
         trio.Cancelled: the turn is being cancelled and the body let the cancellation through (C4).
@@ -190,7 +194,7 @@ async def run_body(driver: Driver, prepared: Prepared, turn: int, step: int) -> 
             return normalize(tool, await _execute(driver, prepared, tool, run))
         with trio.move_on_after(tool.timeout):
             return normalize(tool, await _execute(driver, prepared, tool, run))
-        return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
+        return TimedOut(tool.timeout)
     except BaseException as error:
         return contained(driver, error, "TOOL_FAILED")
 
