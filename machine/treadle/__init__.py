@@ -4,12 +4,15 @@ A ``Host`` holds agents; an ``Agent`` takes messages, runs turns, and can be sto
 anything. Everything it does is decided by a pure kernel along one lifecycle table, and recorded in a session log.
 """
 
-from .agent import Agent, Inbox, message
+from .agent import Agent
+from .agent_inbox import Inbox, message
 from .config import Config, load_config
 from .contexts import ContextSource
 from .creation import AgentFactory, CreateOptions, ResumeOptions
 from .default_model import DefaultModel, ModelSelection, SelectionEditor
 from .effects import Admitted, Rejected
+from .ending import Ending
+from .engine import Converging
 from .errors import (
     AgentBusy,
     AgentDisposed,
@@ -40,7 +43,7 @@ from .errors import (
     TreadleError,
 )
 from .factory import LoopFactory
-from .handle import AgentHandle, Disposal
+from .handle import AgentHandle
 from .hooks import Emit, HookPoint, Mode, Serial, Waterfall
 from .host import Host
 from .ids import AttemptId, CallId, MessageId, SessionId, new_id, session_id
@@ -127,8 +130,6 @@ from .signal import Signal
 from .subagent import subagent
 from .tools.definition import Tool, ToolOutput, ToolRun, tool
 from .tools.registry import ToolRegistry
-from .unloading import Unloading
-from .waiting import Converging
 
 __version__ = "0.1.0"
 
@@ -175,11 +176,11 @@ __all__ = [
     "CreateOptions",
     "DefaultModel",
     "DelegationLimit",
-    "Disposal",
     "DuplicateMessage",
     "DuplicateSession",
     "Emit",
     "EndReason",
+    "Ending",
     "Errored",
     "Event",
     "Failure",
@@ -275,7 +276,6 @@ __all__ = [
     "TornTail",
     "TreadleError",
     "Trigger",
-    "Unloading",
     "Unreadable",
     "Usage",
     "UsageReport",

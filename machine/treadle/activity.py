@@ -19,7 +19,7 @@ from .request_state import RequestState
 from .schedule import Schedule
 from .session.reasons import Cause
 from .shared import Services
-from .signal import Signal, give_cause
+from .signal import Signal, SignalSource
 
 
 class Facts(Protocol):
@@ -86,7 +86,7 @@ class Activity:
         self.outbox = outbox
         self.requests = requests
         self.task: MaintenanceTask[Any] | None = None
-        self._signal: Signal | None = None
+        self._signal: SignalSource | None = None
         self._stopped: Callable[[], None] | None = None
 
     # --- for operations -----------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Activity:
     def signal(self) -> Signal:
         """The signal of the turn or task under way (H9)."""
         if self._signal is None:
-            self._signal = Signal()
+            self._signal = SignalSource()
         return self._signal
 
     def when_cancelled(self, act: Callable[[], None] | None) -> None:
@@ -115,6 +115,8 @@ class Activity:
 
     def cancel(self, cause: Cause) -> None:
         """Set the signal, and tell the running operation (C3)."""
-        give_cause(self.signal, cause)
+        if self._signal is None:
+            self._signal = SignalSource()
+        self._signal.cancel(cause)
         if self._stopped is not None:
             self._stopped()

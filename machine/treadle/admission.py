@@ -15,7 +15,7 @@ from .lossless import repair_text
 from .models.messages import UserMessage, check_user_message
 from .points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
 from .prompt import assemble
-from .signal import Signal, give_cause
+from .signal import SignalSource
 
 _ALLOW = Allow()
 
@@ -62,13 +62,13 @@ async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> 
     async def default() -> Allow:
         return _ALLOW
 
-    signal = Signal()
+    signal = SignalSource()
     payload = PromptSubmission(activity.agent, prompt, operation.turn, signal)
     listeners = activity.agent.scope.listeners(PROMPT_SUBMIT)
 
     def stop() -> None:
         assert activity.facts.cause is not None
-        give_cause(signal, activity.facts.cause)
+        signal.cancel(activity.facts.cause)
 
     activity.when_cancelled(stop)
     try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from . import inputs as i
+from .agent_inbox import Inbox, checked
 from .effects import Status
+from .engine import Converging, Engine
 from .errors import AgentBusy, MisuseError
 from .hook_registry import HookRegistry
-from .ids import SessionId, new_id
-from .inbox import NEXT_STEP, NEXT_TURN, normalize, whole
+from .ids import SessionId
+from .inbox import NEXT_STEP, NEXT_TURN
 from .lifecycle import State
 from .maintenance import MaintenanceTask
-from .models.messages import USER, Block, Source, Text, UserMessage, check_user_message
+from .models.messages import Block, Text, UserMessage, check_user_message
 from .pictures import picture
 from .prompt_parts import PromptRegistry
 from .receipts import Receipt
@@ -21,10 +23,9 @@ from .session.events import Target
 from .session.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from .signal import Signal
 from .tools.registry import ToolRegistry
-from .waiting import Converging, when_quiet
+from .waiting import when_quiet
 
 if TYPE_CHECKING:
-    from .driver import Driver
     from .options import AgentOptions
     from .scope import Scope
     from .session.log import Session
@@ -34,93 +35,21 @@ BY_USER = ByUser()
 _CAUSES: dict[str, Cause] = {"user": BY_USER, "parent": ByParent()}
 
 
-def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
-    """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
-    return UserMessage(id if id is not None else new_id(), (Text(text),), source)
-
-
-class Inbox:
-    """The pending messages of an agent (§3). Every change is recorded before anyone is told."""
-
-    __slots__ = ("_driver",)
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    @property
-    def next_turn(self) -> tuple[UserMessage, ...]:
-        """Messages that each await a turn of their own."""
-        return tuple([entry.message for entry in self._driver.kernel.inbox.next_turn])
-
-    @property
-    def next_step(self) -> tuple[UserMessage, ...]:
-        """Messages that await the next step boundary."""
-        return tuple([entry.message for entry in self._driver.kernel.inbox.next_step])
-
-    def append(self, target: Target, message: UserMessage | str) -> None:
-        """Put a message at the end of a list, without waking anybody; in next-step it is passive (I2, I3)."""
-        self._splice(target, len(self._driver.kernel.inbox.list_of(target)), 0, (message,))
-
-    def prepend(self, target: Target, message: UserMessage | str) -> None:
-        """Put a message at the front of a list, without waking anybody (I2)."""
-        self._splice(target, 0, 0, (message,))
-
-    def replace(self, message_id: str, message: UserMessage | str) -> bool:
-        """Put another message in the place of a pending one; returns whether that was still pending (I2)."""
-        pending = self._pending(message_id)
-        self._driver.feed(i.ReplaceMessage(message_id, checked(message)))
-        return pending
-
-    def remove(self, message_id: str) -> bool:
-        """Take a pending message out; returns whether it was still pending (I2)."""
-        pending = self._pending(message_id)
-        self._driver.feed(i.RemoveMessage(message_id))
-        return pending
-
-    def splice(
-        self, target: Target, start: int, delete_count: int, inserted: tuple[UserMessage, ...] | list[UserMessage] = ()
-    ) -> tuple[UserMessage, ...]:
-        """Change a list as JavaScript's ``splice`` does; returns what was removed (I2, I10)."""
-        return self._splice(target, whole(start, "start"), whole(delete_count, "delete_count"), tuple(inserted))
-
-    def clear(self) -> None:
-        """Drop everything pending, next-step first (I7)."""
-        self._driver.check_thread()
-        self._driver.feed(i.ClearInbox())
-
-    def _pending(self, message_id: str) -> bool:
-        self._driver.check_thread()
-        return self._driver.kernel.inbox.locate(message_id) is not None
-
-    def _splice(
-        self, target: Target, start: int, count: int, inserted: tuple[UserMessage | str, ...]
-    ) -> tuple[UserMessage, ...]:
-        driver = self._driver
-        driver.check_thread()
-        messages = tuple([checked(message) for message in inserted])
-        pending = driver.kernel.inbox.list_of(target)
-        at, some = normalize(len(pending), start, count)
-        removed = tuple([entry.message for entry in pending[at : at + some]])
-        driver.feed(i.Splice(target, start, count, messages))
-        return removed
-
-    def __repr__(self) -> str:
-        return f"<Inbox next-turn={len(self.next_turn)} next-step={len(self.next_step)}>"
-
-
-def checked(given: UserMessage | str) -> UserMessage:
-    """Check a message, or make one of text (D3)."""
-    return message(given) if isinstance(given, str) else check_user_message(given)
-
-
 class Agent:
     """A live agent: one driver over one session.
 
     Every method but those that are awaited acts in the call itself. Use it from its host's thread (D2). Only the
     handle that created it can dispose it (O3).
+
+    Attributes:
+        session: its log.
+        options: what it was created with.
+        scope: what is registered through it is this agent's own, and ends with it (O5).
+        parent: the agent that it was created under, ``None`` for a root (O6).
+        engine: what drives it; for treadle's own parts. Agents of other factories may have none (O14).
     """
 
-    __slots__ = ("__weakref__", "_driver", "_inbox", "options", "parent", "scope", "session")
+    __slots__ = ("__weakref__", "_inbox", "engine", "options", "parent", "scope", "session")
 
     def __init__(self, session: Session, options: AgentOptions, scope: Scope, parent: Agent | None = None) -> None:
         self.session = session
@@ -128,7 +57,7 @@ class Agent:
         self.scope = scope
         self.parent = parent
         self._inbox: Inbox | None = None
-        self._driver: Driver
+        self.engine: Engine
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -141,18 +70,18 @@ class Agent:
     def inbox(self) -> Inbox:
         """The pending messages."""
         if self._inbox is None:
-            self._inbox = Inbox(self._driver)
+            self._inbox = Inbox(self.engine)
         return self._inbox
 
     @property
     def status(self) -> Status:
         """``running`` while a turn is under way, else ``idle`` (L5)."""
-        return "running" if self._driver.kernel.running else "idle"
+        return "running" if self.engine.kernel.running else "idle"
 
     @property
     def state(self) -> State:
         """Where in the lifecycle the agent is (contract §2)."""
-        return self._driver.kernel.state
+        return self.engine.kernel.state
 
     @property
     def tools(self) -> ToolRegistry:
@@ -181,18 +110,18 @@ class Agent:
     @property
     def accepts_next_step(self) -> bool:
         """Whether a next-step delivery would enter the current turn (D8)."""
-        return self._driver.kernel.accepts_next_step
+        return self.engine.kernel.accepts_next_step
 
     @property
     def parked(self) -> tuple[UserMessage, ...]:
         """Waking input that was left behind and waits for the next wake (L3)."""
-        kernel = self._driver.kernel
+        kernel = self.engine.kernel
         return kernel.inbox.waking() if kernel.truly_idle else ()
 
     @property
     def converging(self) -> Converging | None:
         """What a cancellation is still waiting for, ``None`` when there is none (C10)."""
-        return self._driver.converging
+        return self.engine.converging
 
     # --- delivery -----------------------------------------------------------------------------------------------------
 
@@ -210,12 +139,12 @@ class Agent:
             AgentDisposed: the agent accepts nothing any more (L9).
             MisuseError: a wrong target, or a foreign thread (D2).
         """
-        driver = self._driver
-        driver.check_thread()
+        engine = self.engine
+        engine.check_thread()
         delivered = checked(message)
         if target != NEXT_TURN and target != NEXT_STEP:  # pyright: ignore[reportUnnecessaryComparison]
             raise MisuseError(f"target must be 'next-turn' or 'next-step', not {target!r} (D1)")
-        return driver.deliver(delivered, target, bool(wakeup))
+        return engine.deliver(delivered, target, bool(wakeup))
 
     def followup(self, message: UserMessage | str) -> Receipt:
         """Queue a message for a turn of its own, and wake (D1)."""
@@ -240,24 +169,24 @@ class Agent:
         ``edit`` keeps id and place and needs ``content``; ``steer`` moves the entry to next-step while that would
         enter the current turn.
         """
-        driver = self._driver
-        driver.check_thread()
-        place = driver.kernel.inbox.locate(message_id)
+        engine = self.engine
+        engine.check_thread()
+        place = engine.kernel.inbox.locate(message_id)
         if place is None or place[0] != NEXT_TURN:
             return "not-found"
         if action == "remove":
-            driver.feed(i.RemoveMessage(message_id))
+            engine.feed(i.RemoveMessage(message_id))
         elif action == "edit":
             if content is None:
                 raise MisuseError("an edit needs the new content (I9)")
             blocks = (Text(content),) if isinstance(content, str) else tuple(content)
-            old = driver.kernel.inbox.list_of(place[0])[place[1]].message
+            old = engine.kernel.inbox.list_of(place[0])[place[1]].message
             check_user_message(UserMessage(old.id, blocks, old.source))
-            driver.feed(i.EditMessage(message_id, blocks))
+            engine.feed(i.EditMessage(message_id, blocks))
         elif action == "steer":
             if not self.accepts_next_step:
                 return "steer-unavailable"
-            driver.feed(i.SteerMessage(message_id))
+            engine.feed(i.SteerMessage(message_id))
         else:
             raise MisuseError(f"action must be 'edit', 'remove' or 'steer', not {action!r} (I9)")
         return "applied"
@@ -270,12 +199,12 @@ class Agent:
         Raises:
             MisuseError: a cause that is none, that the log cannot hold, or that is reserved to dispose.
         """
-        self._driver.check_thread()
+        self.engine.check_thread()
         given = _CAUSES.get(cause, cause) if isinstance(cause, str) else cause
         if isinstance(given, ByDisposal) or not isinstance(given, Cause):
             raise MisuseError(f"cancel takes ByUser(), ByParent() or ByHook(reason), not {cause!r} (C1)")
         CAUSES.check(given, "cause")
-        self._driver.feed(i.Cancel(given, bool(keep_inbox)))
+        self.engine.feed(i.Cancel(given, bool(keep_inbox)))
 
     async def when_idle(self) -> EndReason | None:
         """Wait until nothing is active and nothing is about to start (L6).
@@ -286,8 +215,8 @@ class Agent:
         Raises:
             MisuseError: awaited by the agent's own tool or hook, which would never return.
         """
-        self._driver.check_thread()
-        return await when_quiet(self._driver)
+        self.engine.check_thread()
+        return await when_quiet(self.engine, self.id)
 
     def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
         """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).
@@ -296,29 +225,29 @@ class Agent:
             AgentBusy: the agent is not truly idle.
             AgentDisposed: it is in disposal or disposed.
         """
-        driver = self._driver
-        driver.check_thread()
+        engine = self.engine
+        engine.check_thread()
         running = MaintenanceTask(task)
-        driver.maintain(running)
+        engine.maintain(running)
         return running
 
     def reserve_turn_admission(self) -> Callable[[], None] | None:
         """Hold back the next claim while idle; returns the idempotent release, ``None`` when not possible (D8)."""
-        driver = self._driver
-        driver.check_thread()
+        engine = self.engine
+        engine.check_thread()
         try:
-            driver.feed(i.Reserve())
+            engine.feed(i.Reserve())
         except AgentBusy:
             return None
         released = False
 
         def release() -> None:
             nonlocal released
-            driver.check_thread()
+            engine.check_thread()
             if not released:
                 released = True
-                if driver.kernel.reserved:
-                    driver.feed(i.Unreserve())
+                if engine.kernel.reserved:
+                    engine.feed(i.Unreserve())
 
         return release
 
@@ -327,18 +256,3 @@ class Agent:
 
     def _repr_html_(self) -> str | None:
         return picture("agent_html", self)
-
-
-def attach(agent: Agent, driver: Any) -> None:
-    """Give an agent its driver; the factory does it, once."""
-    agent._driver = driver  # pyright: ignore[reportPrivateUsage]
-
-
-def driver_if_any(agent: Agent) -> Driver | None:
-    """The driver behind a handle, ``None`` where another loop than treadle's drives the agent."""
-    return getattr(agent, "_driver", None)
-
-
-def driver_of(agent: Agent) -> Driver:
-    """The driver behind a handle; for treadle's own parts."""
-    return agent._driver  # pyright: ignore[reportPrivateUsage]

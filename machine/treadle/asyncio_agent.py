@@ -10,11 +10,11 @@ from .agent import BY_USER, Agent, checked
 from .asyncio_streams import EventStream, FrameStream
 from .crossing import Reply
 from .effects import Admitted, Rejected, Status
+from .engine import Converging
 from .errors import MisuseError
 from .models.messages import Block, UserMessage
 from .session.events import Target
 from .session.reasons import Cause, EndReason
-from .waiting import Converging
 
 if TYPE_CHECKING:
     from .asyncio import Bridge

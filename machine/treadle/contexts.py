@@ -9,7 +9,7 @@ from attrs import define, field
 
 from .ids import new_id
 from .models.messages import SOURCES, Source, Text, UserMessage
-from .session.events import Event, Replace, UserMessageAdded
+from .session.events import Replace, UserMessageAdded
 
 if TYPE_CHECKING:
     from .session.log import Session
@@ -42,7 +42,7 @@ class Snapshots:
         events = session.events
         if self.seen == len(events):
             return
-        fresh: list[Event] = events[self.seen :]  # type: ignore[assignment]
+        fresh = events[self.seen :]
         self.seen = len(events)
         if any([type(entry.surface_op) is Replace for entry in fresh]):
             self.latest.clear()

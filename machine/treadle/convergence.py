@@ -10,9 +10,9 @@ import trio
 
 from .agent import Agent
 from .effects import PROCEED
+from .engine import Converging
 from .kernel import Kernel
 from .schedule import STARTED
-from .waiting import Converging
 
 LOGGER = logging.getLogger("treadle")
 

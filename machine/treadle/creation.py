@@ -22,15 +22,29 @@ Setup = Callable[[Scope, Agent], Awaitable[Commit | None]]
 
 
 @frozen(eq=False)
-class CreateOptions:
-    """What ``agents.create`` hands to the factory (O13).
+class ResumeOptions:
+    """What ``agents.resume`` hands to the factory (O13).
 
     Attributes:
         session_id: id of session and agent.
         owner: the scope that owns the agent beside the factory; its end is the agent's (O3).
         parent_agent: the live agent that owns it, ``None`` for a root (O6).
-        agent_options: its options.
+        agent_options: its options; what they name overrides the logged configuration once (Q11).
         setup: see ``Setup``.
+    """
+
+    session_id: str
+    owner: Scope
+    parent_agent: Agent | None = None
+    agent_options: AgentOptions | None = None
+    setup: Setup | None = None
+
+
+@frozen(eq=False)
+class CreateOptions:
+    """What ``agents.create`` hands to the factory (O13): as ``ResumeOptions``, and what the session begins with.
+
+    Attributes:
         seed: events the session begins with.
         meta: further fields of the session's header (S8).
     """
@@ -42,25 +56,6 @@ class CreateOptions:
     setup: Setup | None = None
     seed: Iterable[Event] = ()
     meta: Mapping[str, Any] = field(factory=dict[str, Any])
-
-
-@frozen(eq=False)
-class ResumeOptions:
-    """What ``agents.resume`` hands to the factory (O13).
-
-    Attributes:
-        session_id: id of the stored session.
-        owner: the scope that owns the agent beside the factory (O3).
-        parent_agent: the live agent that owns it, ``None`` for a root (O6).
-        agent_options: its options; what they name overrides the logged configuration once (Q11).
-        setup: see ``Setup``.
-    """
-
-    session_id: str
-    owner: Scope
-    parent_agent: Agent | None = None
-    agent_options: AgentOptions | None = None
-    setup: Setup | None = None
 
 
 class AgentFactory(Protocol):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from .config import AgentTable, Config, PartTable
 from .default_model import DefaultModel, ModelSelection
-from .errors import ConfigError, SessionNotFound
+from .errors import ConfigError, NoStore, SessionNotFound
 from .handle import AgentHandle
-from .hooks import emit
+from .hooks import Listener, emit
 from .ids import new_id
 from .models.scripted import ScriptedModel
 from .options import AgentOptions
@@ -19,11 +19,15 @@ from .points import CONFIG_START_FAILED, ConfigStartFailed
 from .preset_components import import_attribute
 from .preset_documents import PresetDefinition, read_definition
 from .profile import TomlProfile
-from .scope import Listener
 from .session.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from .host import Host
+    from .agent import Agent
+    from .models.runtime import Models
+    from .presets import Presets
+    from .prompt_parts import PromptRegistry
+    from .registry import Agents
+    from .scope import Scope
 
 Parts = Mapping[str, Callable[..., Any]]
 """Names that ``use`` may name, and what makes the part."""
@@ -87,10 +91,15 @@ def preset_definitions(config: Config) -> list[PresetDefinition]:
 
 
 class Deployment:
-    """Brings a configuration to life when its host is entered."""
+    """Brings a configuration to life when its host is entered.
+
+    Attributes:
+        declared: the agents that came to life, by their labels (O8).
+    """
 
     def __init__(self, config: Config, parts: Parts) -> None:
         self.config = config
+        self.declared: dict[str, Agent] = {}
         where = config.where
         self.default_model = default_model_of(config)
         self.presets = preset_definitions(config)
@@ -102,53 +111,64 @@ class Deployment:
             for name, part in config.models.items()
         }
 
-    def furnish(self, host: Host) -> None:
+    def furnish(self, models: Models, prompt: PromptRegistry, presets: Presets) -> None:
         """Register what needs no running host."""
         config = self.config
         for name, model in self.models.items():
-            host.models.register(name, model)
+            models.register(name, model)
         if config.host.persona:
-            host.prompt.persona(config.host.persona)
-        host.presets.default, host.presets.chooser = config.presets.default, config.presets.chooser
+            prompt.persona(config.host.persona)
+        presets.default, presets.chooser = config.presets.default, config.presets.chooser
 
-    async def start(self, host: Host, stack: AsyncExitStack) -> None:
-        """Open what has to be opened, load presets, and start the declared agents, in order."""
+    async def start(
+        self, stack: AsyncExitStack, presets: Presets, agents: Agents, failed: Callable[[str, Exception], None]
+    ) -> None:
+        """Open what has to be opened, load presets, and start the declared agents, in order.
+
+        Args:
+            stack: closes what was opened.
+            presets: the host's.
+            agents: the host's.
+            failed: told the session and the failure of each agent that cannot start.
+        """
         for part in (self.store, *self.models.values()):
             if part is not None and hasattr(part, "__aenter__"):
                 await stack.enter_async_context(part)
         for definition in self.presets:
-            await host.presets.register(definition)
+            await presets.register(definition)
         for table in self.config.agents:
             exact = table.session_id or table.resume_session_id or new_id()
             try:
-                handle = await self._start(host, table, exact)
+                handle = await self._start(agents, table, exact)
             except Exception as error:
-                if host.agents.has_factory:
-                    _report(host, exact, error)
+                if agents.has_factory:
+                    failed(exact, error)
             else:
-                host.declared[table.id] = handle.agent
+                self.declared[table.id] = handle.agent
 
-    async def _start(self, host: Host, table: AgentTable, exact: str) -> AgentHandle:
+    async def _start(self, agents: Agents, table: AgentTable, exact: str) -> AgentHandle:
         options: AgentOptions = self.config.options_of(table)
         if table.resume_session_id is not None:
-            return await host.agents.resume(exact, agent_options=options)
-        if table.session_id is not None and host.store is not None:
+            return await agents.resume(exact, agent_options=options)
+        if table.session_id is not None:
             try:
-                return await host.agents.resume(exact, agent_options=options)
-            except SessionNotFound:
+                return await agents.resume(exact, agent_options=options)
+            except (SessionNotFound, NoStore):
                 pass  # the first use creates it
         cwd = str(self.config.path(table.cwd)) if table.cwd is not None else None
         preset = table.preset if table.preset is not None else self.config.presets.default
-        return await host.agents.create(session_id=exact, agent_options=options, cwd=cwd, agent_preset=preset)
+        return await agents.create(session_id=exact, agent_options=options, cwd=cwd, agent_preset=preset)
 
 
-def _report(host: Host, session_id: str, error: Exception) -> None:
-    def failed(_: Listener, again: BaseException) -> None:
-        host.report(again)
-
-    listeners = host.scope.listeners(CONFIG_START_FAILED)
+def report_start(scope: Scope, report: Callable[[BaseException], None], session_id: str, error: Exception) -> None:
+    """A declared agent could not start: the host's listeners are told, or it is reported where nobody listens (O8)."""
+    listeners = scope.listeners(CONFIG_START_FAILED)
     if not listeners:
-        host.report(error)
+        report(error)
+
+    def failed(_: Listener, again: BaseException) -> None:
+        report(again)
+
     emit(listeners, ConfigStartFailed(session_id, error), failed)
 
 

@@ -24,8 +24,9 @@ import trio
 
 from . import effects as fx
 from . import inputs as i
-from .agent import Agent, driver_if_any
+from .agent import Agent
 from .effects import Begin, Publish, Record
+from .engine import Converging
 from .errors import MisuseError
 from .flushes import Flushes
 from .initiator import CURRENT, Initiator
@@ -36,13 +37,12 @@ from .models.messages import UserMessage
 from .notices import POINT_OF
 from .outbox import Outbox
 from .points import SESSION_EVENT, SESSION_FLUSH
-from .receipts import Receipt, hold_for, settle
+from .receipts import Receipt
 from .request_state import RequestState
 from .runner import Runner
 from .session.events import Target, TurnEnd, TurnStart
-from .session.reasons import ByParent, EndReason
+from .session.reasons import ByParent
 from .shared import Services, Shared
-from .waiting import Converging
 
 _REPLAY = i.Replayed()
 _PROCEED = i.Proceeded()
@@ -156,7 +156,7 @@ class Driver:
     def reject_open(self, fate: fx.Rejected) -> None:
         """Settle the receipts whose messages will have no other fate any more (D8)."""
         for receipt in list(self.receipts.values()):
-            settle(receipt, fate)
+            receipt.settle(fate)
         self.receipts.clear()
 
     def creating(self) -> None:
@@ -214,7 +214,7 @@ class Driver:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
-                    settle(receipt, effect.fate)
+                    receipt.settle(effect.fate)
                     self._settled.append(receipt)
             case fx.Proceed():
                 self.outbox.committed()
@@ -240,7 +240,7 @@ class Driver:
                 self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
             flushed = self._flushes.begin()
             for receipt in self._settled:
-                hold_for(receipt, flushed.wait)
+                receipt.hold_for(flushed.wait)
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
@@ -300,11 +300,6 @@ class Driver:
             await self._flushes.wait()
 
     @property
-    def last_reason(self) -> EndReason | None:
-        """Why the last turn ended."""
-        return self.kernel.last_reason
-
-    @property
     def converging(self) -> Converging | None:
         """What a cancellation is waiting for (C10)."""
         runner = self._runner
@@ -326,9 +321,8 @@ class Driver:
         caller waits for the child's convergence before it lets the cancellation go on, so that nothing of the child's
         happens after the parent's turn.
         """
-        parent = self.agent.parent
-        above = driver_if_any(parent) if parent is not None else None
-        if above is None or above.kernel.cause is None or not above.runs(CURRENT.get()):
+        above = getattr(self.agent.parent, "engine", None)
+        if not isinstance(above, Driver) or above.kernel.cause is None or not above.runs(CURRENT.get()):
             return False
         self.feed(i.Cancel(ByParent(), above.kernel.keep))
         return True

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING
 import trio
 
 from . import inputs as i
-from .agent import Agent, attach, driver_of
+from .agent import Agent
 from .checks import SessionChecks
 from .convergence import Convergences
 from .creation import CreateOptions, ResumeOptions, Setup
 from .driver import Driver
-from .durability import let_go, persist, remove, reopen, store_new
+from .durability import Reopened, let_go, persist, remove, reopen, store_new
+from .ending import Ending
 from .errors import AgentDisposed, DelegationLimit, MisuseError, NoFactory, NoStore, SessionLocked
-from .handle import AgentHandle, Disposal
+from .handle import AgentHandle
 from .inbox import Inbox
 from .kernel import Kernel
 from .life import Life
-from .options import DEFAULT_OPTIONS, AgentOptions
+from .options import DEFAULT_OPTIONS
 from .points import StartSource
 from .reports import report_failure
 from .request_state import restore_requests
 from .scope import Scope
-from .session.config import CallConfig
 from .session.events import Event, InboxSpliced, TurnStart
 from .session.log import Session, SessionHeader, new_header
 from .session.store import SessionWriter
 from .shared import Shared
 
 if TYPE_CHECKING:
-    from .host import Host
+    from .surroundings import Surroundings
 
 
 class LoopFactory:
     """Implements ``AgentFactory`` with the loop that ships."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Surroundings) -> None:
         self._host = host
         self._shared = Shared(host, Convergences(host.spawn))
         self._lives: dict[Life, None] = {}
@@ -51,7 +51,7 @@ class LoopFactory:
         session = Session(header, options.seed)
         if header.inherited > len(session):
             raise MisuseError(f"{header.inherited} events cannot be inherited of a seed of {len(session)} (O13)")
-        return await self._publish(session, options, options.agent_options, "startup", None)
+        return await self._publish(session, options)
 
     async def resume(self, options: ResumeOptions) -> AgentHandle:
         """See ``AgentFactory.resume``."""
@@ -66,27 +66,21 @@ class LoopFactory:
         except SessionLocked:
             agents.check_free(options.session_id)
             raise
-        given = options.agent_options
-        override = given.config if given is not None else None
         try:
-            handle = await self._publish(
-                opened.session, options, given or DEFAULT_OPTIONS, "resume", override, opened.writer
-            )
+            return await self._publish(opened.session, options, opened)
         except BaseException:
             await let_go(opened.writer)
             raise
-        handle.recovery = opened.recovery
-        return handle
 
     def close(self) -> Awaitable[None]:
         """See ``AgentFactory.close``."""
         self._closed = True
         return self._ended([(life.agent, life.dispose(keep_inbox=True)) for life in reversed(list(self._lives))])
 
-    async def _ended(self, disposals: list[tuple[Agent, Disposal]]) -> None:
-        for agent, disposal in disposals:
+    async def _ended(self, endings: list[tuple[Agent, Ending]]) -> None:
+        for agent, ending in endings:
             try:
-                await disposal
+                await ending
             except BaseExceptionGroup as errors:
                 report_failure(agent, errors, "a clean-up")
 
@@ -101,39 +95,28 @@ class LoopFactory:
         return new_header(options.session_id, fields.pop("cwd", None) or self._host.cwd, **fields)
 
     async def _publish(
-        self,
-        session: Session,
-        options: CreateOptions | ResumeOptions,
-        agent_options: AgentOptions,
-        source: StartSource,
-        override: CallConfig | None,
-        writer: SessionWriter | None = None,
+        self, session: Session, options: CreateOptions | ResumeOptions, opened: Reopened | None = None
     ) -> AgentHandle:
         self._check(session, options.parent_agent)
-        agent_options = self._host.default_model.fill(agent_options)
-        life = self._prepare(session, options, agent_options, override)
-        driver = driver_of(life.agent)
-        if writer is not None:
-            life.write_path = persist(life.agent, writer, self._host.spawn, driver.outbox.report)
-        driver.creating()
+        life = self._prepare(session, options, resumed=opened is not None)
+        if opened is not None:
+            self._persist(life, opened.writer)
         with trio.CancelScope() as scope:
-            life.creation = scope
+            life.begin(scope)
             try:
-                await self._complete(life, options.setup, source)
-                life.created()
-                driver.created()
+                await self._complete(life, options.setup, "startup" if opened is None else "resume")
             except BaseException:
                 life.created()
-                driver.created()
                 with trio.CancelScope(shield=True):
-                    await life.dispose(keep_inbox=True).ended()
-                    if source == "startup" and life.write_path is not None and self._host.store is not None:
+                    await life.dispose(keep_inbox=True).reached()
+                    if opened is None and life.write_path is not None and self._host.store is not None:
                         await remove(self._host.store, session.id)
                 raise
+            life.created()
         if scope.cancelled_caught:
             raise AgentDisposed(f"agent {session.id!r}: its owner ended while it was being created (O1)")
-        driver.feed(i.Unreserve())
-        return AgentHandle(life)
+        life.driver.feed(i.Unreserve())
+        return AgentHandle(life.agent, life.dispose, opened.recovery if opened is not None else None)
 
     def _check(self, session: Session, parent: Agent | None) -> None:
         if self._closed:
@@ -157,44 +140,37 @@ class LoopFactory:
         if setup is not None:
             commit = await setup(agent.scope, agent)
         if source == "startup" and self._host.store is not None:
-            writer = await store_new(self._host.store, agent.session)
-            life.write_path = persist(agent, writer, self._host.spawn, driver_of(agent).outbox.report)
+            self._persist(life, await store_new(self._host.store, agent.session))
         if commit is not None:
             commit()
         await trio.lowlevel.checkpoint_if_cancelled()
-        if life.disposal is None:
+        if life.ending is None:
             life.detach = agents.enter(agent, agent.parent)
             await agents.announce(agent, source, life.signal)
-        if life.disposal is not None:
+        if life.ending is not None:
             raise AgentDisposed(f"agent {agent.id!r} was disposed while it was being created (O1)")
 
-    def _prepare(
-        self,
-        session: Session,
-        options: CreateOptions | ResumeOptions,
-        agent_options: AgentOptions,
-        override: CallConfig | None,
-    ) -> Life:
-        host = self._host
-        kernel = Kernel(
-            max_steps=agent_options.max_steps_per_turn, pool=agent_options.max_parallel_tool_calls, held=True
-        )
+    def _persist(self, life: Life, writer: SessionWriter) -> None:
+        life.write_path = persist(life.agent, writer, self._host.spawn, life.driver.outbox.report)
+
+    def _prepare(self, session: Session, options: CreateOptions | ResumeOptions, *, resumed: bool) -> Life:
+        host, given = self._host, options.agent_options or DEFAULT_OPTIONS
+        own = host.default_model.fill(given)
+        kernel = Kernel(max_steps=own.max_steps_per_turn, pool=own.max_parallel_tool_calls, held=True)
         kernel.recorded = session.recorded
+        requests = None
         if len(session):
             kernel.inbox, kernel.turn = restore(session.events)
+            explicit = given.config if resumed and options.agent_options is not None else None
+            requests = restore_requests(session.events, explicit)
         scope = Scope(session.id, options.owner)
-        agent = scope.subject = Agent(session, agent_options, scope, options.parent_agent)
-        requests = restore_requests(session.events, override) if len(session) else None
-        driver = Driver(agent, self._shared, kernel, requests)
-        attach(agent, driver)
+        agent = scope.subject = Agent(session, own, scope, options.parent_agent)
+        agent.engine = driver = Driver(agent, self._shared, kernel, requests)
         session.driven = True
         if host.checks:
             session.checks = SessionChecks(session)
         session.listen(driver.outbox.later)
-        life = Life(host, agent, self._lives)
-        self._lives[life] = None
-        life.take_owners(options.owner)
-        return life
+        return Life(host, driver, options.owner, self._lives)
 
 
 def restore(events: Iterable[Event]) -> tuple[Inbox, int]:

@@ -10,9 +10,9 @@ import trio
 
 from .agent import Agent
 from .convergence import Spawn
+from .hooks import Listener
 from .interruption import leaving_in, without_cancelled
 from .points import SESSION_FLUSH, SessionFlushing
-from .scope import Listener
 
 
 class Flushes:

@@ -13,18 +13,18 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
 from types import CoroutineType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
 from .errors import HookError
 from .interruption import LEAVING, leaving_in, without_cancelled
-from .scope import Listener
 
 P = TypeVar("P")
 R = TypeVar("R")
-Report = Callable[[BaseException], None]
+ANYTHING: Any = object
+"""What a waterfall takes that does not say."""
 
 
 class Mode(Enum):
@@ -77,9 +77,33 @@ class Waterfall(HookPoint[P], Generic[P, R]):
         result: the class, or classes, of what a listener may return; ``object`` where anything goes.
     """
 
-    result: type[R] | tuple[type[Any], ...] = object  # type: ignore[assignment]
+    result: type[R] | tuple[type[Any], ...] = ANYTHING
 
     mode = Mode.WATERFALL
+
+
+class Nest(Protocol):
+    """Where a listener lives, and what it starts: its scope, as dispatch sees it."""
+
+    closed: bool
+
+    def spawn(self, run: Callable[[], Awaitable[Any]]) -> None:
+        """Run a detached task that ends with the scope at the latest."""
+        ...
+
+
+@define(eq=False)
+class Listener:
+    """One function listening at one hook point, until its scope or its disposer ends it."""
+
+    function: Callable[..., Any]
+    scope: Nest
+    alive: bool = True
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return getattr(self.function, "__qualname__", repr(self.function))
 
 
 def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listener, BaseException], None]) -> None:
@@ -166,8 +190,9 @@ async def waterfall(
         result = await result
     wanted = point.result
     if wanted is not object and not isinstance(result, wanted):
-        name = getattr(listener.function, "__qualname__", repr(listener.function))
-        raise HookError(f"{name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}")
+        raise HookError(
+            f"{listener.name} returned {type(result).__name__} at {point.name}, which takes {_expected(point)}"
+        )
     return result
 
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import trio
 
 from .config import load_config
-from .declared import Deployment, Parts, host_arguments
+from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
 from .errors import MisuseError
 from .factory import LoopFactory
@@ -85,11 +86,11 @@ class Host:
         if tool_order:
             self.tools.set_order(tool_order)
         self.default_model = default_model if default_model is not None else DefaultModel()
-        self.presets = Presets(self)
+        self.presets = Presets(self.scope, self.report)
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
-        self.sessions = Sessions(self)
-        self.agents = Agents(self)
+        self.agents = Agents(self.scope)
+        self.sessions = Sessions(self.agents, store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = -1
         self._token: trio.lowlevel.TrioToken | None = None
@@ -117,7 +118,8 @@ class Host:
         deployment = Deployment(load_config(path), parts or {})
         host = cls(**{**host_arguments(deployment), **options})
         host._deployment = deployment
-        deployment.furnish(host)
+        host.declared = deployment.declared
+        deployment.furnish(host.models, host.prompt, host.presets)
         return host
 
     # --- composition --------------------------------------------------------------------------------------------------
@@ -161,7 +163,8 @@ class Host:
         self.scope.attach(self.spawn)
         if self._deployment is not None:
             try:
-                await self._deployment.start(self, self._stack)
+                failed = partial(report_start, self.scope, self.report)
+                await self._deployment.start(self._stack, self.presets, self.agents, failed)
             except BaseException as error:
                 await self.__aexit__(type(error), error, error.__traceback__)
                 raise

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from . import effects as fx
 from .agent import Agent
 from .errors import TreadleError
-from .hooks import HookPoint, emit
+from .hooks import HookPoint, Listener, emit
 from .models.failures import ModelFailure
 from .points import (
     AGENT_ERROR,
@@ -28,7 +28,6 @@ from .points import (
     InboxInserted,
     InboxUpdated,
 )
-from .scope import Listener
 
 POINT_OF: dict[type[fx.Notice], HookPoint[Any]] = {
     fx.StatusChanged: AGENT_STATUS,

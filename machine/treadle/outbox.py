@@ -11,14 +11,13 @@ from typing import Protocol, TypeVar
 
 from .agent import Agent
 from .effects import Publish
-from .hooks import emit
+from .hooks import Listener, emit
 from .inputs import Proceeded, Replayed
 from .interruption import LEAVING
 from .kernel import Kernel
 from .notices import announce
 from .points import SESSION_EVENT, SessionEventAdded
 from .reports import report_failure
-from .scope import Listener
 from .session.events import Event
 
 T = TypeVar("T")
@@ -81,8 +80,7 @@ class Outbox:
 
     def report_listener(self, listener: Listener, error: BaseException) -> None:
         """A listener of a notification failed: the others go on, the failure is visible (H5, N8)."""
-        name = getattr(listener.function, "__qualname__", repr(listener.function))
-        self.report(error, f"listener {name}")
+        self.report(error, f"listener {listener.name}")
 
     # --- telling ------------------------------------------------------------------------------------------------------
 

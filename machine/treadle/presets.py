@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, frozen
@@ -12,14 +13,13 @@ from .hooks import emit
 from .points import PRESET_SELECTED, PresetChosen
 from .preset_components import SHIPPED, Component, Composition
 from .preset_documents import PresetDefinition
-from .preset_revisions import ComponentRow, Lease, PresetInfo, Revision
+from .preset_revisions import ComponentRow, Lease, PresetInfo, Report, Revision
 from .reports import report_listener
 from .scope import Disposer, Scope
 from .session.events import PresetSelected, TurnStart
 
 if TYPE_CHECKING:
     from .agent import Agent
-    from .host import Host
     from .session.log import Session
 
 Chooser = Literal["open", "locked"]
@@ -70,13 +70,18 @@ def recorded_preset(session: Session) -> str | None:
 class Presets:
     """The presets of a host.
 
+    Args:
+        scope: the host's; a preset's revisions stand below it.
+        report: given the failures of clean-ups when a revision ends.
+
     Attributes:
         default: the preset of those who name none.
         chooser: see ``PresetRoster``.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, scope: Scope, report: Report) -> None:
+        self._scope = scope
+        self._report = report
         self._revisions: dict[str, Revision] = {}
         self._bindings: dict[Scope, Binding] = {}
         self._components: dict[str, Component] = dict(SHIPPED)
@@ -116,11 +121,11 @@ class Presets:
         if definition.id in self._revisions:
             raise MisuseError(f"preset {definition.id!r} is declared already (O11); dispose that declaration first")
         self._numbers += 1
-        scope = Scope(f"preset {definition.id} #{self._numbers}", self._host.scope)
+        scope = Scope(f"preset {definition.id} #{self._numbers}", self._scope)
         revision = Revision(definition, self._numbers, Composition(definition.id, scope))
         self._revisions[definition.id] = revision
         try:
-            await revision.load(self._components, self._host.report)
+            await revision.load(self._components, self._report)
         except BaseException:
             del self._revisions[definition.id]
             raise
@@ -130,8 +135,8 @@ class Presets:
                 del self._revisions[definition.id]
             if not revision.retired:
                 revision.retired = True
-                if self._host.running:
-                    self._host.spawn(lambda: revision.end_if_unused(self._host.report))
+                if self._scope.start is not None:
+                    self._scope.start(lambda: revision.end_if_unused(self._report))
 
         return dispose
 
@@ -261,11 +266,7 @@ class Presets:
         finish = self._rebind(agent.scope, revision)
         listeners = agent.scope.listeners(PRESET_SELECTED)
         if listeners:
-            emit(
-                listeners,
-                PresetChosen(agent.id, id),
-                lambda listener, error: report_listener(agent, listener, error),
-            )
+            emit(listeners, PresetChosen(agent.id, id), partial(report_listener, agent))
         await finish()
         return id
 
@@ -275,7 +276,7 @@ class Presets:
         Raises:
             PresetError: there is no such preset, or it is broken.
         """
-        return Lease(await self._usable(id), self._host.report)
+        return Lease(await self._usable(id), self._report)
 
     async def prepare(self, agent: Agent) -> None:
         """Bind a new agent to the preset that its session records; hosts without presets leave it be."""
@@ -309,12 +310,12 @@ class Presets:
         bound.leave = scope.join(revision.scope)
         bound.revision = revision
         revision.hold()
-        return lambda: old.release(self._host.report)
+        return lambda: old.release(self._report)
 
     async def _unbind(self, scope: Scope) -> None:
         bound = self._bindings.pop(scope)
         bound.leave()
-        await bound.revision.release(self._host.report)
+        await bound.revision.release(self._report)
 
 
 async def _nothing() -> None:

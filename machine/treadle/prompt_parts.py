@@ -246,10 +246,13 @@ def _fixed(sections: tuple[Section, ...], variables: dict[str, str | ValueProvid
     for section in chosen:
         if not isinstance(section.content, str):
             return None
-        values = {name: variables.get(name) for name in references(section)}
-        if not all([isinstance(value, str) for value in values.values()]):
-            return None
-        texts.append(fill(section.content, values) if values else section.content)  # type: ignore[arg-type]
+        values: dict[str, str] = {}
+        for name in references(section):
+            value = variables.get(name)
+            if not isinstance(value, str):
+                return None
+            values[name] = value
+        texts.append(fill(section.content, values) if values else section.content)
     return join_sections(texts)
 
 

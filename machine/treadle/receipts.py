@@ -45,18 +45,16 @@ class Receipt:
         assert self._fate is not None
         return self._fate
 
+    def settle(self, fate: Fate) -> None:
+        """Tell the fate; the first one stands. For the loop that the message was delivered to."""
+        if self._fate is None:
+            self._fate = fate
+            if self._event is not None:
+                self._event.set()
+
+    def hold_for(self, flushed: Callable[[], Awaitable[None]]) -> None:
+        """Have whoever waits for the fate wait for this, too. For the loop that the message was delivered to (P8)."""
+        self._hold = flushed
+
     def __repr__(self) -> str:
         return f"<Receipt {self.message_id}: {self._fate or 'pending'}>"
-
-
-def settle(receipt: Receipt, fate: Fate) -> None:
-    """The loop's side: the fate is known; the first one stands (D8)."""
-    if receipt._fate is None:
-        receipt._fate = fate
-        if receipt._event is not None:
-            receipt._event.set()
-
-
-def hold_for(receipt: Receipt, flushed: Callable[[], Awaitable[None]]) -> None:
-    """The loop's side: whoever waits for the fate waits for this, too (P8)."""
-    receipt._hold = flushed

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from .hooks import emit
+from .hooks import Listener, emit
 from .models.failures import failure_of
 from .points import AGENT_ERROR, AgentError
-from .scope import Listener
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -31,5 +30,4 @@ def _report_again(_listener: Listener, error: BaseException) -> None:
 
 def report_listener(agent: Agent, listener: Listener, error: BaseException) -> None:
     """A listener of a notification failed: the others go on (H5)."""
-    name = getattr(listener.function, "__qualname__", repr(listener.function))
-    report_failure(agent, error, f"listener {name}")
+    report_failure(agent, error, f"listener {listener.name}")

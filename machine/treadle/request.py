@@ -11,7 +11,7 @@ from . import inputs as i
 from .activity import Activity
 from .attempt import run_attempt
 from .effects import Recover, Request
-from .hooks import waterfall
+from .hooks import Listener, waterfall
 from .models.messages import SystemMessage, Text
 from .models.runtime import PreparedCall
 from .points import REQUEST, REQUEST_ERROR, RequestFailure, RequestProposal
@@ -20,7 +20,6 @@ from .session.config import CallConfig
 from .session.events import RequestContext, RequestHeader, SystemMessageAdded
 
 if TYPE_CHECKING:
-    from .scope import Listener
     from .session.surface import Node
 
 

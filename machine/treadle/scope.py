@@ -5,29 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import trio
-from attrs import define
 
 from .errors import MisuseError, ScopeClosed
-
-if TYPE_CHECKING:
-    from .hooks import Emit, HookPoint, Serial, Waterfall
+from .hooks import Emit, HookPoint, Listener, Serial, Waterfall
 
 T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 Disposer = Callable[[], None]
-
-
-@define(eq=False)
-class Listener:
-    """One function listening at one hook point, until its scope or its disposer ends it."""
-
-    function: Callable[..., Any]
-    scope: Scope
-    alive: bool = True
 
 
 class Scope:
@@ -42,6 +30,7 @@ class Scope:
 
     Attributes:
         subject: the agent whose scope it is, ``None`` for other scopes.
+        start: starts a task of the host's own, ``None`` until the host runs.
     """
 
     __slots__ = (
@@ -54,12 +43,12 @@ class Scope:
         "_joiners",
         "_listeners",
         "_merged",
-        "_start",
         "_tables",
         "_tasks",
         "closed",
         "name",
         "parent",
+        "start",
         "subject",
     )
 
@@ -78,7 +67,7 @@ class Scope:
         self._ending: trio.Event | None = None
         self._joined: Scope | None = None
         self._joiners: dict[Scope, None] | None = None
-        self._start: Callable[[Callable[[], Awaitable[Any]]], None] | None = parent._start if parent else None
+        self.start: Callable[[Callable[[], Awaitable[Any]]], None] | None = parent.start if parent else None
         if parent is not None:
             if parent.closed:
                 raise ScopeClosed(f"scope {parent.name!r} has ended; nothing can be made under it (O5)")
@@ -275,13 +264,13 @@ class Scope:
 
     def attach(self, start: Callable[[Callable[[], Awaitable[Any]]], None]) -> None:
         """Give the scope, and those made below it from now on, what starts their detached tasks."""
-        self._start = start
+        self.start = start
 
     def spawn(self, run: Callable[[], Awaitable[Any]]) -> None:
         """Run a detached task that ends with the scope at the latest."""
-        if self._start is None:
+        if self.start is None:
             raise ScopeClosed(f"scope {self.name!r} has no running host; its async listeners cannot run")
-        self._start(partial(self._detached, run))
+        self.start(partial(self._detached, run))
 
     async def _detached(self, run: Callable[[], Awaitable[Any]]) -> None:
         cancel_scope = trio.CancelScope()

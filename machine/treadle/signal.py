@@ -41,9 +41,14 @@ class Signal:
         return f"<Signal {'cancelled: ' + repr(self._cause) if self._cause is not None else 'live'}>"
 
 
-def give_cause(signal: Signal, cause: Cause) -> None:
-    """The loop's side: the turn was cancelled; the first cause stands (C2)."""
-    if signal._cause is None:
-        signal._cause = cause
-        if signal._event is not None:
-            signal._event.set()
+class SignalSource(Signal):
+    """The loop's side: the signal that it cancels. Whoever is handed one knows it as a ``Signal`` only."""
+
+    __slots__ = ()
+
+    def cancel(self, cause: Cause) -> None:
+        """The turn is cancelled; the first cause stands (C2)."""
+        if self._cause is None:
+            self._cause = cause
+            if self._event is not None:
+                self._event.set()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import trio
 from attrs import frozen
 
-from .agent import Agent, driver_of, message
+from .agent import Agent
+from .agent_inbox import message
 from .creation import Setup
+from .driver import Driver
 from .errors import DelegationLimit, MisuseError, ToolError
+from .host import Host
 from .models.messages import AgentSource, AssistantMessage, UserMessage
 from .options import AgentOptions
 from .session.reasons import Blocked, Completed, EndReason, Errored, MaxTokens
 from .tools.definition import Tool, ToolRun
-
-if TYPE_CHECKING:
-    from .host import Host
 
 PROMPT: dict[str, Any] = {
     "type": "object",
@@ -78,8 +78,7 @@ class Delegation:
         depth = parent.session.header.delegation_depth + 1
         if self.max_depth is not None and depth > self.max_depth:
             raise DelegationLimit(f"this agent would stand {depth} deep, and {self.max_depth} is the limit: do the job")
-        host = cast("Host", driver_of(parent).host)
-        handle = await host.agents.create(
+        handle = await _host_of(parent).agents.create(
             parent_agent=parent,
             agent_options=self.options if self.options is not None else parent.options,
             setup=self.setup,
@@ -94,6 +93,13 @@ class Delegation:
         finally:
             with trio.CancelScope(shield=True):
                 await handle.dispose()
+
+
+def _host_of(agent: Agent) -> Host:
+    engine = agent.engine
+    assert isinstance(engine, Driver)
+    assert isinstance(engine.host, Host)
+    return engine.host
 
 
 def _answer(child: Agent, reason: EndReason | None) -> str:

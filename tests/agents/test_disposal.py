@@ -13,7 +13,7 @@ from treadle import (
     AgentDisposed,
     Answer,
     Call,
-    Disposal,
+    Ending,
     Failure,
     Host,
     ScriptedModel,
@@ -246,14 +246,14 @@ async def test_dispose_from_inside_listeners_and_tools_takes_effect_in_the_call(
         await trio.sleep_forever()
         return "x"
 
-    endings: list[Disposal] = []
+    endings: list[Ending] = []
     async with hosted(Answer(calls=[Call("suicide")])) as host:
         host.tools.register(suicide)
         handle = await create(host)
         handle.agent.followup("go")
         await handle.agent.when_idle()
         await handle.dispose()
-        assert endings[0].done
+        assert handle.dispose() is endings[0]
         assert ends(handle.agent) == ["aborted disposed"]
 
 

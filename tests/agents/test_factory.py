@@ -1,5 +1,6 @@
 """The loop is swappable: any factory can make the agents (O14)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from treadle import (
     AgentDisposed,
     AgentHandle,
     CreateOptions,
-    Disposal,
+    Ending,
     Host,
     LoopFactory,
     MisuseError,
@@ -59,24 +60,19 @@ class EchoLife:
 
     def __init__(self, host: Host, agent: Echo) -> None:
         self.agent = agent
-        self.detach = host.agents.enter(agent, agent.parent, self.end)
+        self.detach = host.agents.enter(agent, agent.parent, self.dispose)
         self.host = host
-        self.disposal: Disposal | None = None
+        self.ending: Ending | None = None
 
-    def dispose(self, keep_inbox: bool = False) -> Disposal:
-        if self.disposal is None:
-            self.disposal = Disposal()
-            self.host.spawn(self.close)
-        return self.disposal
+    def dispose(self, keep_inbox: bool = False) -> Ending:
+        if self.ending is None:
+            self.ending = Ending(self.close)
+            self.ending.begin(self.host.spawn)
+        return self.ending
 
-    def end(self, keep_inbox: bool) -> Any:
-        return self.dispose(keep_inbox).wait()
-
-    async def close(self) -> None:
-        assert self.disposal is not None
-        await self.agent.scope.close(self.disposal.failed)
+    async def close(self, failed: Callable[[BaseException], None]) -> None:
+        await self.agent.scope.close(failed)
         self.detach()
-        self.disposal.finish()
 
 
 class EchoFactory:
@@ -95,7 +91,7 @@ class EchoFactory:
         life = EchoLife(self.host, agent)
         self.lives.append(life)
         await self.host.agents.announce(agent, "startup")
-        return AgentHandle(life)
+        return AgentHandle(agent, life.dispose)
 
     async def resume(self, options: ResumeOptions) -> AgentHandle:
         raise NoStore("echoes are not stored")

@@ -249,4 +249,4 @@ async def test_children_are_listed_in_registration_order() -> None:
         parent = await create(host, "p")
         for name in "ba":
             await create(host, name, parent_agent=parent.agent)
-        assert [agent.id for agent in host.agents.children(parent.agent)] == ["b", "a"]
+        assert [one.id for one in host.agents.list() if host.agents.is_owned_by(one.id, parent.agent)] == ["b", "a"]

@@ -29,7 +29,7 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.agent import driver_of
+from treadle.driver import Driver
 from treadle.models.messages import MAX_BLOCKS
 from treadle.points import (
     INBOX_DISCARDED,
@@ -248,7 +248,8 @@ async def test_a_refused_duplicate_keeps_the_first_receipt() -> None:
         s.agent.inbox.append("next-turn", note("b"))
         with pytest.raises(DuplicateMessage):
             s.agent.followup(note("b"))
-        assert driver_of(s.agent).receipts == {}
+        assert isinstance(s.agent.engine, Driver)
+        assert s.agent.engine.receipts == {}
 
 
 # --- D4, D5 -----------------------------------------------------------------------------------------------------------

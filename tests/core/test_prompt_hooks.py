@@ -16,7 +16,7 @@ from treadle import (
 )
 from treadle.decisions import Allow, BlockPrompt
 from treadle.points import PRE_STEP, PROMPT_SUBMIT
-from treadle.signal import give_cause
+from treadle.signal import SignalSource
 
 # --- H7, H9, H10 ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ async def test_the_signal_of_prompt_submit_covers_that_admission_only() -> None:
 
 @pytest.mark.rule("H9", "C2")
 async def test_a_signal_may_be_waited_for_by_many_and_is_set_once() -> None:
-    signal, causes = Signal(), []
+    signal, causes = SignalSource(), []
 
     async def wait() -> None:
         causes.append(await signal.wait())
@@ -165,6 +165,6 @@ async def test_a_signal_may_be_waited_for_by_many_and_is_set_once() -> None:
         nursery.start_soon(wait)
         nursery.start_soon(wait)
         await settled()
-        give_cause(signal, ByHook("first"))
-        give_cause(signal, ByHook("second"))
+        signal.cancel(ByHook("first"))
+        signal.cancel(ByHook("second"))
     assert causes == [ByHook("first")] * 2

@@ -18,7 +18,6 @@ from treadle.decisions import BlockPrompt, Enter, Reject
 from treadle.points import PRE_STEP, PROMPT_SUBMIT, REQUEST
 
 # --- D8: receipts and reservations ------------------------------------------------------------------------------------
-from treadle.receipts import settle
 
 
 @pytest.mark.rule("D8")
@@ -193,7 +192,7 @@ async def test_any_number_of_waiters_learn_one_fate() -> None:
         await settled()
         s.agent.inbox.remove("a")
         await settled()
-        settle(receipt, Admitted(9, 9))
+        receipt.settle(Admitted(9, 9))
         assert fates == [Rejected("discarded")] * 2
         assert receipt.fate == Rejected("discarded")
 

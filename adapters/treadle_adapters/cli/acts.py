@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import trio
 from attrs import define, field, frozen
 
-from treadle.agent import Agent, message
+from treadle.agent import Agent
+from treadle.agent_inbox import message
 from treadle.handle import AgentHandle
 from treadle.models.messages import UserMessage
 from treadle.models.scripted import Call, ScriptedModel

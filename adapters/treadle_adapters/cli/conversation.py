@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from treadle.agent import Agent, message
+from treadle.agent import Agent
+from treadle.agent_inbox import message
 from treadle.errors import TreadleError
 from treadle.host import Host
 from treadle.models.messages import UserMessage

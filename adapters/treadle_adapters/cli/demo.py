@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import treadle
-from treadle.agent import Agent, driver_of
+from treadle.agent import Agent
 from treadle.decisions import Enter
 from treadle.frames import FrameChunk
 from treadle.host import Host
@@ -113,7 +113,7 @@ class Performance:
 
     async def _watch(self, _: Scope, agent: Agent) -> None:
         self._agent = agent
-        driver_of(agent).kernel.lifecycle = self.lifecycle
+        agent.engine.kernel.lifecycle = self.lifecycle
 
     # --- what happens, as it happens ----------------------------------------------------------------------------------
 
