@@ -40,7 +40,7 @@ The modules know each other in one direction, each only what stands before it::
     calls, outcomes                    which trigger an input means
     kernel                             who takes which input
 
-The state names its lifecycle by what it asks of it (``Moves``), since the table stands above: its rows are made of verbs.
+The state names its lifecycle by what it asks of it (``Table``), since the table stands above: its rows are made of verbs.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from . import calls, outcomes
 from . import inputs as i
 from .effects import Effect
 from .lifecycle import LIFECYCLE
-from .state import KernelState, Moves
+from .state import KernelState, Table
 
 
 @define(eq=False)
 class Kernel(KernelState):
     """One agent's state, and the one way to change it."""
 
-    lifecycle: Moves = LIFECYCLE
+    lifecycle: Table = LIFECYCLE
 
     def receive(self, given: i.Input) -> tuple[Effect, ...]:
         """Take one input; return the effects to perform, in order.

@@ -83,7 +83,7 @@ Verb = Callable[["KernelState"], None]
 """What a row of the lifecycle has the kernel do."""
 
 
-class Moved(Protocol):
+class TakenRow(Protocol):
     """What the lifecycle gives back for a transition that was made."""
 
     @property
@@ -92,14 +92,14 @@ class Moved(Protocol):
         ...
 
 
-class Moves(Protocol):
+class Table(Protocol):
     """What the state asks of its lifecycle. The table itself stands above: its rows name verbs, and verbs know the state."""
 
     def allows(self, state: State, trigger: Trigger) -> bool:
         """Whether the table lists ``trigger`` for ``state``."""
         ...
 
-    def fire(self, model: KernelState, trigger: Trigger) -> Moved:
+    def fire(self, model: KernelState, trigger: Trigger) -> TakenRow:
         """Move ``model`` along its row."""
         ...
 
@@ -123,7 +123,7 @@ class KernelState:
         out: the effects of the input that is being taken.
     """
 
-    lifecycle: Moves
+    lifecycle: Table
     max_steps: int | None = None
     pool: int = DEFAULT_POOL
     recorded: set[str] = field(factory=set[str])
