@@ -172,7 +172,7 @@ class Attempt:
         recorder, frames, clock = self.recorder, self.frames, time.time
         paused = clock()
         due = paused + YIELD_EVERY
-        delta, index, add_text, add_time = None, -1, recorder.texts.append, recorder.times.append
+        delta, index, add_text, add_time = None, recorder.index, recorder.texts.append, recorder.times.append
         async for chunk in stream:
             now = clock()
             if type(chunk) is delta and chunk.index == index:
@@ -183,9 +183,8 @@ class Attempt:
                 if frames is not None:
                     if not recorder.frozen:
                         frames.chunk(chunk, now)
-                else:
-                    delta, index = recorder.delta, recorder.index
-                    add_text, add_time = recorder.texts.append, recorder.times.append
+                elif (delta := recorder.delta) is not None:
+                    index, add_text, add_time = recorder.index, recorder.texts.append, recorder.times.append
                 if type(chunk) is Finished:
                     return
             if not paused <= now < due:

@@ -204,10 +204,11 @@ class Driver:
                 if due or outbox.telling or scope.listeners(POINT_OF[type(effect.notice)]):
                     due.append(effect)
             elif isinstance(effect, Begin):
-                self.runner.begin(effect.operation)
+                (self._runner or self.runner).begin(effect.operation)
             else:
                 self._control(effect)
-        outbox.committed()
+        if outbox.after is not None:
+            outbox.committed()
 
     def _control(self, effect: Control) -> None:
         match effect:
@@ -234,7 +235,7 @@ class Driver:
 
     def _turn_ended(self) -> None:
         self.ended += 1
-        self.runner.turn_ended()
+        (self._runner or self.runner).turn_ended()
         if self.agent.scope.listeners(SESSION_FLUSH):
             if self._flushes is None:
                 self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
@@ -271,16 +272,10 @@ class Driver:
     @property
     def quiet(self) -> bool:
         """Whether nothing is active, due, or about to start, and no flush is under way (L6, P8)."""
-        return self._settled_down and not self._flushing
-
-    @property
-    def _settled_down(self) -> bool:
-        kernel, outbox = self.kernel, self.outbox
-        return kernel.owed is None and kernel.quiet and not outbox.due and not outbox.telling
-
-    @property
-    def _flushing(self) -> bool:
-        return self._flushes is not None and self._flushes.under_way
+        kernel, outbox, flushes = self.kernel, self.outbox, self._flushes
+        if kernel.owed is not None or outbox.due or outbox.telling or (flushes is not None and flushes.under_way):
+            return False
+        return kernel.quiet
 
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""

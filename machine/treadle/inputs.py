@@ -165,10 +165,33 @@ class CallRefused(msgspec.Struct, frozen=True, gc=False):
     index: int
 
 
+class Returned(msgspec.Struct, frozen=True, gc=False):
+    """The body came to its own end: whatever it returned or raised is its result."""
+
+
+class LetThrough(msgspec.Struct, frozen=True, gc=False):
+    """The body let the cancellation through. ``started``: after its first statement, not before it."""
+
+    started: bool
+
+
+class TimedOut(msgspec.Struct, frozen=True, gc=False):
+    """The body was stopped because its own time was up."""
+
+    seconds: float
+
+
+Ending = Returned | LetThrough | TimedOut
+"""How the body of a call ended. Which result stands for it is the kernel's choice: ``Schedule.stand_ins``."""
+
+RETURNED = Returned()
+
+
 class CallFinished(msgspec.Struct, frozen=True, gc=False):
     """Tools, progress: a body is over; its slot is free."""
 
     index: int
+    ending: Ending = RETURNED
 
 
 class CallSettled(msgspec.Struct, frozen=True, gc=False):

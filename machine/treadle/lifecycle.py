@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from enum import Enum, unique
 from typing import Any, Protocol, cast
 
 from attrs import frozen
-from transitions import Machine, MachineError
+from transitions import EventData, Machine, MachineError, Transition
 from transitions.core import Event as StockEvent
 
 from .errors import InvalidTrigger
 from .pictures import picture
+from .state import INITIAL, KernelState, State, Trigger, Verb
 from .verbs import (
-    Verb,
     abort_activity,
     begin_maintenance,
     block_turn,
@@ -41,49 +40,6 @@ from .verbs import (
     stop_running,
     stop_turn,
 )
-
-
-@unique
-class State(Enum):
-    """Where an agent is in its life."""
-
-    IDLE = "idle"
-    ADMISSION = "admission"
-    STEP = "step"
-    TURN_STOPPING = "turn_stopping"
-    CANCEL_CONVERGENCE = "cancel_convergence"
-    MAINTENANCE = "maintenance"
-    DISPOSAL = "disposal"
-    DISPOSED = "disposed"
-
-    __hash__ = object.__hash__
-
-
-@unique
-class Trigger(Enum):
-    """What can happen to an agent, refined so that each leads to one state only."""
-
-    WAKE = "wake"
-    LATCH = "latch"
-    REPLAY = "replay"
-    ENTER = "enter"
-    REFUSE = "refuse"
-    EMPTY = "empty"
-    CONTINUE = "continue"
-    REST = "rest"
-    OBJECT = "object"
-    CLOSE_TO_NEXT = "close_to_next"
-    CLOSE = "close"
-    FAIL = "fail"
-    CANCEL = "cancel"
-    CONVERGE = "converge"
-    MAINTAIN = "maintain"
-    RELEASE = "release"
-    RELEASE_TO_NEXT = "release_to_next"
-    DISPOSE = "dispose"
-    DRAIN = "drain"
-
-    __hash__ = object.__hash__
 
 
 @frozen
@@ -156,8 +112,6 @@ TABLE: tuple[Row, ...] = (
 )
 # fmt: on
 
-INITIAL = IDLE
-
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
@@ -167,87 +121,129 @@ class Stateful(Protocol):
     state: State
 
 
-class FastEvent(StockEvent):
-    """An event whose rows have no callbacks: freezes ``{source: dest}`` at first use and moves the state directly.
+class Move(Transition):
+    """A transition as the machine holds it: with the row that it was made from, verbs included."""
+
+    def __init__(self, *args: Any, row: Row, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row = row
+
+
+class RowEvent(StockEvent):
+    """An event that moves the stock way, callbacks, queue and all, and returns the row that it moved along.
+
+    Attributes:
+        moves: its transitions by source; a source has one at most.
+    """
+
+    def __init__(self, name: str, machine: Machine) -> None:
+        super().__init__(name, machine)
+        self.moves: dict[State, Move] = {}
+
+    def add_transition(self, transition: Transition) -> None:
+        """See ``Event.add_transition``."""
+        super().add_transition(transition)
+        assert isinstance(transition, Move)
+        self.moves[transition.row.source] = transition
+
+    def trigger(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """Move ``model`` and return the row; raises ``MachineError`` when the table has no such row."""
+        return super().trigger(model, *args, **kwargs)
+
+    def _trigger(self, event_data: EventData) -> Any:
+        super()._trigger(event_data)
+        return cast("Move", event_data.transition).row
+
+
+class FastEvent(RowEvent):
+    """An event whose rows have no callbacks: moves the state directly.
 
     ``transitions`` offers ``Machine.event_cls`` for such classes. A state without a row goes the stock way, which
     raises. A test holds that both ways agree on every (state, trigger) pair.
     """
 
-    _frozen: dict[State, State] | None = None
-
-    def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
-        """Move ``model``; raises ``MachineError`` when the table has no such row."""
-        table = self._frozen
-        if table is None:
-            states = cast("dict[str, list[Any]]", self.transitions)
-            table = self._frozen = {
-                _BY_NAME[source]: _BY_NAME[moves[0].dest] for source, moves in states.items() if len(moves) == 1
-            }
-        dest = table.get(model.state)
-        if dest is None:
-            return bool(super().trigger(model, *args, **kwargs))  # pyright: ignore[reportUnknownMemberType]
-        model.state = dest
-        return True
+    def trigger(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """See ``RowEvent.trigger``."""
+        move = self.moves.get(model.state)
+        if move is None:
+            return super().trigger(model, *args, **kwargs)
+        row = move.row
+        model.state = row.dest
+        return row
 
 
-_BY_NAME: dict[str, State] = {state.name: state for state in State}
+class RowMachine(Machine):
+    """The stock machine, whose transitions carry the rows of the table."""
+
+    transition_cls = Move
+    event_cls = RowEvent
 
 
-class FastMachine(Machine):
-    """The stock machine with the fast event class."""
+class FastMachine(RowMachine):
+    """The same with the fast event class."""
 
     event_cls = FastEvent
 
 
-def build_machine(rows: Iterable[Row] = TABLE, *, fast: bool = True) -> Machine:
+def build_machine(rows: Iterable[Row] = TABLE, *, fast: bool = True) -> RowMachine:
     """Build the machine of a table. It belongs to no agent: all share it, and it moves whatever it is given.
 
     Args:
-        rows: the transitions.
-        fast: ``False`` takes the stock path of ``transitions``, callbacks, queue and all.
+        rows: the transitions. A trigger that none of them names is refused in every state.
+        fast: ``False`` takes the stock path of ``transitions``.
     """
-    moves = [{"trigger": row.trigger.name, "source": row.source, "dest": row.dest} for row in rows]
-    kind = FastMachine if fast else Machine
-    return kind(model=None, states=State, transitions=moves, initial=INITIAL, auto_transitions=False)  # type: ignore[arg-type]
+    moves: Any = [{"trigger": row.trigger.name, "source": row.source, "dest": row.dest, "row": row} for row in rows]
+    states: Any = State
+    kind = FastMachine if fast else RowMachine
+    machine = kind(model=None, states=states, transitions=moves, initial=INITIAL, auto_transitions=False)
+    for trigger in Trigger:
+        machine.events.setdefault(trigger.name, kind.event_cls(trigger.name, machine))
+    return machine
 
 
 class Lifecycle:
-    """A table made runnable: the machine that moves states, and the rows whose verbs the kernel runs."""
+    """A table made runnable. The machine alone holds what happens; ``rows`` is the card that it was made from."""
 
     def __init__(self, rows: Iterable[Row] = TABLE, *, fast: bool = True) -> None:
         self.rows = tuple(rows)
         check_table(self.rows)
         self.machine = build_machine(self.rows, fast=fast)
-        self._rows: dict[State, dict[Trigger, Row]] = {state: {} for state in State}
-        for row in self.rows:
-            self._rows[row.source][row.trigger] = row
-        events = cast("dict[str, Any]", self.machine.events)
-        self._move = {trigger: events[trigger.name].trigger for trigger in {row.trigger for row in self.rows}}
+        events = cast("dict[str, RowEvent]", self.machine.events)
+        self._events = {trigger: events[trigger.name] for trigger in Trigger}
 
     def allows(self, state: State, trigger: Trigger) -> bool:
         """Whether the table lists ``trigger`` for ``state``."""
-        return trigger in self._rows[state]
+        return state in self._events[trigger].moves
+
+    def move(self, state: State, trigger: Trigger) -> Move:
+        """The transition that ``trigger`` makes in ``state``.
+
+        Raises:
+            KeyError: the table has no such row.
+        """
+        return self._events[trigger].moves[state]
 
     def fire(self, model: Stateful, trigger: Trigger) -> Row:
-        """Move ``model`` along its row and return the row.
+        """Move ``model`` along its row and return the row; its verbs are not run.
 
         Raises:
             InvalidTrigger: the table has no such row; the state is unchanged (L1).
         """
-        row = self._rows[model.state].get(trigger)
         try:
-            if row is None:
-                raise MachineError(f"no row for {trigger.name} in {model.state.name}")
-            self._move[trigger](model)
+            return self._events[trigger].trigger(model)
         except MachineError as error:
             raise InvalidTrigger(
                 f"the lifecycle has no row for {trigger.name} in {model.state.name} (L1): a fault of the caller"
             ) from error
-        return row
 
     def _repr_svg_(self) -> str | None:
         return picture("lifecycle_svg", self)
+
+
+def fire(state: KernelState, trigger: Trigger) -> None:
+    """Move along the row of ``trigger``, in the lifecycle that the kernel was given, and run its verbs."""
+    for verb in state.lifecycle.fire(state, trigger).verbs:
+        verb(state)
 
 
 def check_table(rows: Iterable[Row]) -> None:

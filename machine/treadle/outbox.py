@@ -42,16 +42,17 @@ class Outbox:
 
     Attributes:
         due: what is to be told, in order.
+        after: what is to be told right after the notifications of the next commit.
         telling: whether listeners are being told now.
     """
 
-    __slots__ = ("_after", "_agent", "_kernel", "_owner", "due", "telling")
+    __slots__ = ("_agent", "_kernel", "_owner", "after", "due", "telling")
 
     def __init__(self, agent: Agent, kernel: Kernel, owner: Owner) -> None:
         self._agent = agent
         self._kernel = kernel
         self._owner = owner
-        self._after: Callable[[], None] | None = None
+        self.after: Callable[[], None] | None = None
         self.due: list[Due] = []
         self.telling = False
 
@@ -59,13 +60,13 @@ class Outbox:
 
     def after_commit(self, tell: Callable[[], None]) -> None:
         """Tell something right after the notifications of the next commit."""
-        self._after = tell
+        self.after = tell
 
     def committed(self) -> None:
         """Queue what was to be told after the commit that has just been made."""
-        if self._after is not None:
-            self.due.append(self._after)
-            self._after = None
+        if self.after is not None:
+            self.due.append(self.after)
+            self.after = None
 
     def later(self, told: Callable[[], None] | Event) -> None:
         """Queue a notification, or an event that a plugin appended, behind what is already due (H4)."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 from . import inputs as i
-from .calls import insert
 from .effects import (
     PROCEED,
     Admit,
@@ -38,15 +37,14 @@ from .lifecycle import (
     RELEASE,
     RELEASE_TO_NEXT,
     REST,
+    fire,
 )
+from .missing_results import result_of
 from .models.failures import Failure
 from .models.messages import UserMessage
 from .schedule import Schedule
 from .session.events import ToolCallStarted
-from .verbs import limit_failure, record_lost_call
-
-if TYPE_CHECKING:
-    from .kernel import Kernel
+from .state import KernelState
 
 Decision = i.Entered | i.Refused | i.AttemptFailed | i.Retried | i.ToolsSettled | i.Stopped | i.Maintained | i.Failed
 """Outcomes that decide where the agent goes, unless it is being cancelled."""
@@ -54,19 +52,19 @@ Decision = i.Entered | i.Refused | i.AttemptFailed | i.Retried | i.ToolsSettled 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def outcome(kernel: Kernel, given: i.Outcome) -> None:
+def outcome(state: KernelState, given: i.Outcome) -> None:
     """The owed operation is over: a cancel wins over whatever it decided (C8)."""
-    _expect(kernel, given)
-    operation, kernel.owed = kernel.owed, None
+    _expect(state, given)
+    operation, state.owed = state.owed, None
     if isinstance(given, i.Answered):
-        _answered(kernel, given)
-    elif kernel.cause is None and not isinstance(given, i.Interrupted):
-        _decide(kernel, given, operation)
+        _answered(state, given)
+    elif state.cause is None and not isinstance(given, i.Interrupted):
+        _decide(state, given, operation)
     else:
         if isinstance(given, i.Failed):
-            step = getattr(operation, "step", kernel.step)
-            kernel.out.append(Publish(ErrorReported(kernel.turn, step, given.failure, given.error)))
-        _converge(kernel)
+            step = getattr(operation, "step", state.step)
+            state.out.append(Publish(ErrorReported(state.turn, step, given.failure, given.error)))
+        _converge(state)
 
 
 _ANSWERS: dict[type[i.Outcome], type[Operation]] = {
@@ -82,197 +80,199 @@ _ANSWERS: dict[type[i.Outcome], type[Operation]] = {
 """Which operation an outcome answers; ``Failed`` and ``Interrupted`` may answer others (L7)."""
 
 
-def _expect(kernel: Kernel, given: i.Outcome) -> None:
-    owed = kernel.owed
+def _expect(state: KernelState, given: i.Outcome) -> None:
+    owed = state.owed
     wanted = _ANSWERS.get(type(given))
     if wanted is not None:
         fits = type(owed) is wanted
         if wanted is RunTools:
-            fits = fits and kernel.schedule is not None and kernel.schedule.done
+            fits = fits and state.schedule is not None and state.schedule.done
     elif isinstance(given, i.Interrupted):
-        fits = owed is not None and owed is not PROCEED and kernel.cause is not None
+        fits = owed is not None and owed is not PROCEED and state.cause is not None
     else:
         fits = owed is not None and owed is not PROCEED and type(owed) is not Maintain
     if not fits:
-        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {kernel.owed} (L7)")
+        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {state.owed} (L7)")
 
 
-def _decide(kernel: Kernel, given: Decision, operation: Any) -> None:
+def _decide(state: KernelState, given: Decision, operation: Any) -> None:
     match given:
         case i.Entered():
-            _entered(kernel, given)
+            _entered(state, given)
         case i.Refused():
-            kernel.kept, kernel.detail = given.kept, given.detail
-            kernel.fire(REFUSE)
+            state.kept, state.detail = given.kept, given.detail
+            fire(state, REFUSE)
         case i.AttemptFailed():
-            kernel.begin(Recover(kernel.turn, kernel.step, given.failure, given.error))
+            state.begin(Recover(state.turn, state.step, given.failure, given.error))
         case i.Retried():
-            kernel.attempt += 1
-            kernel.begin(Request(kernel.turn, kernel.step, kernel.attempt))
+            state.attempt += 1
+            state.begin(Request(state.turn, state.step, state.attempt))
         case i.ToolsSettled():
-            _step_over(kernel)
+            _step_over(state)
         case i.Stopped():
-            _stopped(kernel)
+            _stopped(state)
         case i.Maintained():
-            kernel.fire(RELEASE_TO_NEXT if kernel.poised else RELEASE)
+            fire(state, RELEASE_TO_NEXT if state.poised else RELEASE)
         case i.Failed():
-            _fail(kernel, given.failure, given.error, getattr(operation, "step", kernel.step))
+            _fail(state, given.failure, given.error, getattr(operation, "step", state.step))
         case _:
             assert_never(given)
 
 
-def _fail(kernel: Kernel, failure: Failure, error: Any, step: int) -> None:
-    kernel.failure = (failure, error, step)
-    kernel.fire(FAIL)
+def _fail(state: KernelState, failure: Failure, error: Any, step: int) -> None:
+    state.failure = (failure, error, step)
+    fire(state, FAIL)
 
 
-def _converge(kernel: Kernel) -> None:
+def _converge(state: KernelState) -> None:
     """Everything that was started has settled."""
-    kernel.fire(CONVERGE if kernel.allows(CONVERGE) else DRAIN)
+    fire(state, CONVERGE if state.allows(CONVERGE) else DRAIN)
 
 
-def _entered(kernel: Kernel, given: i.Entered) -> None:
-    if given.messages != tuple(kernel.claimed):
-        _amend(kernel, given.messages)
-    kernel.claimed.clear()
-    if given.messages or kernel.owes:
-        kernel.accepted, kernel.series = given.messages, given.series
-        kernel.fire(ENTER)
-    elif kernel.inbox.presses:
-        kernel.fire(EMPTY)
+def _entered(state: KernelState, given: i.Entered) -> None:
+    if given.messages != tuple(state.claimed):
+        _amend(state, given.messages)
+    state.claimed.clear()
+    if given.messages or state.owes:
+        state.accepted, state.series = given.messages, given.series
+        fire(state, ENTER)
+    elif state.inbox.presses:
+        fire(state, EMPTY)
     else:
-        _close(kernel)
+        _close(state)
 
 
-def _amend(kernel: Kernel, messages: tuple[UserMessage, ...]) -> None:
+def _amend(state: KernelState, messages: tuple[UserMessage, ...]) -> None:
     """The batch that enters is another one than was claimed: what was left out ends, what is new is noted (T0, T2)."""
-    claimed = {message.id: message for message in kernel.claimed}
+    claimed = {message.id: message for message in state.claimed}
     entered = {message.id for message in messages}
-    for message in kernel.claimed:
+    for message in state.claimed:
         if message.id not in entered:
-            kernel.out.append(Settle(message.id, Rejected("left-out")))
-    kernel.amended = tuple([message for message in messages if claimed.get(message.id) != message])
-    kernel.turn_ids.update(entered)
+            state.out.append(Settle(message.id, Rejected("left-out")))
+    state.amended = tuple([message for message in messages if claimed.get(message.id) != message])
+    state.turn_ids.update(entered)
 
 
-def _close(kernel: Kernel) -> None:
-    kernel.fire(CLOSE_TO_NEXT if kernel.inbox.next_turn else CLOSE)
+def _close(state: KernelState) -> None:
+    fire(state, CLOSE_TO_NEXT if state.inbox.next_turn else CLOSE)
 
 
-def _stopped(kernel: Kernel) -> None:
-    if not kernel.inbox.presses:
-        _close(kernel)
-    elif not _limited(kernel):
-        kernel.fire(OBJECT)
+def _stopped(state: KernelState) -> None:
+    if not state.inbox.presses:
+        _close(state)
+    elif not _limited(state):
+        fire(state, OBJECT)
 
 
-def _answered(kernel: Kernel, given: i.Answered) -> None:
-    kernel.out.append(Record(given.fact))
-    kernel.truncated = kernel.truncated or given.truncated
-    kernel.owes = False
+def _answered(state: KernelState, given: i.Answered) -> None:
+    state.out.append(Record(given.fact))
+    state.truncated = state.truncated or given.truncated
+    state.owes = False
     if given.calls:
-        kernel.schedule = Schedule(given.calls, kernel.pool)
-        kernel.begin(RunTools(kernel.turn, kernel.step, given.calls))
+        state.schedule = Schedule(given.calls, state.pool)
+        state.begin(RunTools(state.turn, state.step, given.calls))
     else:
-        kernel.owed = PROCEED
-        kernel.out.append(Proceed())
+        state.owed = PROCEED
+        state.out.append(Proceed())
 
 
-def proceeded(kernel: Kernel) -> None:
+def proceeded(state: KernelState, _given: i.Proceeded) -> None:
     """The notifications of a whole answer have run: the step may end (H4)."""
-    if kernel.owed is not PROCEED:
-        raise InvalidTrigger(f"nothing proceeds: {kernel.owed} is owed (L7)")
-    kernel.owed = None
-    if kernel.cause is not None:
-        _converge(kernel)
+    if state.owed is not PROCEED:
+        raise InvalidTrigger(f"nothing proceeds: {state.owed} is owed (L7)")
+    state.owed = None
+    if state.cause is not None:
+        _converge(state)
     else:
-        _step_over(kernel)
+        _step_over(state)
 
 
-def _step_over(kernel: Kernel) -> None:
-    kernel.owes = kernel.schedule is not None and not kernel.schedule.concluded
-    kernel.schedule = None
-    if not kernel.owes and not kernel.inbox.presses:
-        kernel.fire(REST)
-    elif not _limited(kernel):
-        kernel.fire(CONTINUE)
+def _step_over(state: KernelState) -> None:
+    state.owes = state.schedule is not None and not state.schedule.concluded
+    state.schedule = None
+    if not state.owes and not state.inbox.presses:
+        fire(state, REST)
+    elif not _limited(state):
+        fire(state, CONTINUE)
 
 
-def _limited(kernel: Kernel) -> bool:
+def _limited(state: KernelState) -> bool:
     """End a turn that has had all its steps, before anything more is claimed (T11)."""
-    if kernel.max_steps is None or kernel.step < kernel.max_steps:
+    if state.max_steps is None or state.step < state.max_steps:
         return False
-    _fail(kernel, limit_failure(kernel.max_steps), None, kernel.step)
+    said = f"the turn reached max_steps_per_turn = {state.max_steps} (T11); raise the option or end the turn"
+    _fail(state, Failure(said, "STEP_LIMIT"), None, state.step)
     return True
 
 
 # --- progress within a step ---------------------------------------------------------------------------------------
 
 
-def request_progress(kernel: Kernel, given: i.Prepared | i.AttemptRecorded) -> None:
+def request_progress(state: KernelState, given: i.Prepared | i.AttemptRecorded) -> None:
     """A request is prepared, or an attempt ended without a whole answer (T1, C5)."""
-    if not isinstance(kernel.owed, Request):
-        raise InvalidTrigger(f"no request is under way: {kernel.owed} is owed (L7)")
+    if not isinstance(state.owed, Request):
+        raise InvalidTrigger(f"no request is under way: {state.owed} is owed (L7)")
     if isinstance(given, i.AttemptRecorded):
-        kernel.out.append(Record(given.fact))
-    elif kernel.cause is None:
-        kernel.out += [Record(change.data, change.replaces) for change in given.system]
+        state.out.append(Record(given.fact))
+    elif state.cause is None:
+        state.out += [Record(change.data, change.replaces) for change in given.system]
         marks = [Record(mark) for mark in (given.header, given.context) if mark is not None]
-        if kernel.series:
-            kernel.out += marks
-        kernel.admit_accepted()
-        if not kernel.series:
-            kernel.out += marks
-        kernel.series = False
+        if state.series:
+            state.out += marks
+        state.admit_accepted()
+        if not state.series:
+            state.out += marks
+        state.series = False
 
 
 def tool_progress(
-    kernel: Kernel, given: i.CallStarted | i.CallRefused | i.CallFinished | i.CallSettled | i.CallDropped
+    state: KernelState, given: i.CallStarted | i.CallRefused | i.CallFinished | i.CallSettled | i.CallDropped
 ) -> None:
     """A call starts, finishes, is refused, settled or dropped (§11)."""
-    schedule = kernel.schedule
-    if schedule is None or not isinstance(kernel.owed, RunTools):
-        raise InvalidTrigger(f"no tools are running: {kernel.owed} is owed (L7)")
+    schedule = state.schedule
+    if schedule is None or not isinstance(state.owed, RunTools):
+        raise InvalidTrigger(f"no tools are running: {state.owed} is owed (L7)")
     match given:
         case i.CallStarted():
-            if kernel.cause is not None:
+            if state.cause is not None:
                 raise InvalidTrigger("nothing starts while the turn is being cancelled (K6)")
             schedule.start(given.index, given.parallel)
             call = schedule.calls[given.index]
-            kernel.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
+            state.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
         case i.CallFinished():
-            schedule.finish(given.index)
+            call_id = schedule.calls[given.index].call_id
+            schedule.finish(given.index, result_of(call_id, given.ending))
         case i.CallSettled():
-            _call_settled(kernel, schedule, given)
+            _call_settled(state, schedule, given)
         case i.CallRefused():
             schedule.refuse(given.index)
         case i.CallDropped():
             schedule.settle(given.index)
-            record_lost_call(kernel, given.index, "ABORTED_BEFORE_DISPATCH", with_call=True)
+            state.record_missing_result(given.index, "ABORTED_BEFORE_DISPATCH", with_call=True)
         case _:
             assert_never(given)
 
 
-def _call_settled(kernel: Kernel, schedule: Schedule, given: i.CallSettled) -> None:
+def _call_settled(state: KernelState, schedule: Schedule, given: i.CallSettled) -> None:
     call = schedule.calls[given.index]
     if not schedule.settle(given.index):
-        kernel.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
+        state.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
     if given.result.concludes_turn and not given.result.is_error:
         schedule.concluded = True
-    kernel.out.append(Record(given.result))
-    if given.contexts and not kernel.gone:
-        _hand_over(kernel, given.contexts)
+    state.out.append(Record(given.result))
+    if given.contexts and not state.gone:
+        _hand_over(state, given.contexts)
 
 
-def _hand_over(kernel: Kernel, contexts: tuple[UserMessage, ...]) -> None:
+def _hand_over(state: KernelState, contexts: tuple[UserMessage, ...]) -> None:
     """A tool's contexts press, unless the turn is being cancelled (C7, T5)."""
     fresh: dict[str, UserMessage] = {}
     for message in contexts:
-        if message.id in fresh or kernel.taken(message.id):
+        if message.id in fresh or state.taken(message.id):
             error = DuplicateMessage(message.id)
             failure = Failure(str(error), error.code)
-            kernel.out.append(Publish(ErrorReported(kernel.turn, kernel.step, failure, error)))
+            state.out.append(Publish(ErrorReported(state.turn, state.step, failure, error)))
         else:
             fresh[message.id] = message
     if fresh:
-        insert(kernel, NEXT_STEP, tuple(fresh.values()), waking=kernel.cause is None)
+        state.insert(NEXT_STEP, tuple(fresh.values()), waking=state.cause is None)

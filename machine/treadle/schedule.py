@@ -6,6 +6,7 @@ from attrs import define, field
 
 from .errors import InvalidTrigger
 from .models.messages import ToolCall
+from .session.events import ToolResultAdded
 
 PENDING, REFUSED, STARTED, FINISHED, SETTLED = "pending", "refused", "started", "finished", "settled"
 _OVER = (FINISHED, REFUSED)
@@ -18,6 +19,10 @@ class Schedule:
 
     Calls start in order; exclusive ones are barriers, parallel ones share ``pool`` slots (K4). Results settle in
     order, whatever the finishing order of the bodies (K5).
+
+    Attributes:
+        concluded: a result asked that the turn end after this step (T5).
+        stand_ins: by call, the result that counts in the place of what its body came to (C4).
     """
 
     calls: tuple[ToolCall, ...]
@@ -28,6 +33,7 @@ class Schedule:
     running: int = 0
     exclusive: bool = False
     concluded: bool = False
+    stand_ins: dict[int, ToolResultAdded] = field(factory=dict[int, ToolResultAdded])
 
     def __attrs_post_init__(self) -> None:
         self.status = [PENDING] * len(self.calls)
@@ -47,6 +53,12 @@ class Schedule:
     def may_consider(self) -> bool:
         """Whether a further call could start now, should its mode allow it."""
         return self.next_start < len(self.calls) and not self.exclusive and self.running < self.pool
+
+    @property
+    def unconsidered(self) -> bool:
+        """Whether the next result in the model's order is that of a call which was neither started nor refused."""
+        settle = self.next_settle
+        return settle < len(self.calls) and self.status[settle] == PENDING
 
     def may_start(self, parallel: bool) -> bool:
         """Whether the next pending call may start in this mode (K4)."""
@@ -76,8 +88,12 @@ class Schedule:
         self.status[index] = REFUSED
         self.next_start += 1
 
-    def finish(self, index: int) -> None:
+    def finish(self, index: int, stand_in: ToolResultAdded | None = None) -> None:
         """A body is over; its slot is free, its result may not be due yet (K5).
+
+        Args:
+            index: the call.
+            stand_in: the result that counts, where it is not the body's own.
 
         Raises:
             InvalidTrigger: that call is not running.
@@ -85,6 +101,8 @@ class Schedule:
         if self.status[index] != STARTED or self.running == 0:
             raise InvalidTrigger(f"call {index} is not running")
         self.status[index] = FINISHED
+        if stand_in is not None:
+            self.stand_ins[index] = stand_in
         self.running -= 1
         self.exclusive = False
 
@@ -106,7 +124,7 @@ class Schedule:
     def copy(self) -> Schedule:
         """An independent copy."""
         twin = Schedule(self.calls, self.pool)
-        twin.status = list(self.status)
+        twin.status, twin.stand_ins = list(self.status), dict(self.stand_ins)
         twin.next_start, twin.next_settle = self.next_start, self.next_settle
         twin.running, twin.exclusive, twin.concluded = self.running, self.exclusive, self.concluded
         return twin

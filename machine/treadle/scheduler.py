@@ -8,16 +8,10 @@ from . import inputs as i
 from .activity import Activity
 from .effects import RunTools
 from .interruption import without_cancelled
-from .schedule import PENDING, Schedule
+from .schedule import Schedule
 from .tools.pipeline import Prepared, clear, finish, parse, run_body, unguarded
 from .tools.registry import toolset
-from .tools.result import Result, error_result
-from .verbs import NEVER_RAN
-
-_ABORTED = (
-    "This tool was stopped while it was running, because the turn was cancelled. "
-    "It may have taken effect in part; check before repeating it."
-)
+from .tools.result import Result, standing_in
 
 
 async def run_tools(activity: Activity, operation: RunTools) -> i.Outcome:
@@ -125,19 +119,20 @@ class Crew:
         return mode is True
 
     async def _body(self, index: int, prepared: Prepared) -> None:
-        """Run one body and keep its result; cancellation that it lets through is a result as well (C4)."""
+        """Run one body, keep what it came to, and report how it ended (C4)."""
         started = False
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             started = True
-            result = await run_body(self._activity, prepared, self._operation.turn, self._operation.step)
+            ended = await run_body(self._activity, prepared, self._operation.turn, self._operation.step)
         except BaseException as error:
             if without_cancelled(error) is not None:
                 raise
-            code = "ABORTED" if started else "ABORTED_BEFORE_DISPATCH"
-            result = error_result(_ABORTED if started else NEVER_RAN[code], code)
-        self._results[index] = result
-        self._activity.feed(i.CallFinished(index))
+            ended = i.LetThrough(started)
+        if isinstance(ended, Result):
+            self._results[index] = ended
+            ended = i.RETURNED
+        self._activity.feed(i.CallFinished(index, ended))
         if self._wake is not None:
             self._wake.set()
 
@@ -150,17 +145,14 @@ class Crew:
             index = schedule.next_settle
             call = schedule.calls[index]
             operation = self._operation
-            result = await finish(activity, self._prepared[index], self._results[index], operation.turn, operation.step)
+            chosen = schedule.stand_ins.get(index)
+            result = self._results[index] if chosen is None else standing_in(chosen)
+            result = await finish(activity, self._prepared[index], result, operation.turn, operation.step)
             activity.feed(i.CallSettled(index, result.fact(call.call_id), result.contexts))
 
     async def converge(self) -> None:
         """After a cancel, with every body over: real results first to last, calls not started are dropped (C4)."""
         schedule, activity = self._schedule, self._activity
-        while not schedule.done:
-            status = schedule.status[schedule.next_settle]
-            if status == PENDING:
-                activity.feed(i.CallDropped(schedule.next_settle))
-            elif schedule.due:
-                await self.settle_due()
-            else:
-                return
+        await self.settle_due()
+        while schedule.unconsidered:
+            activity.feed(i.CallDropped(schedule.next_settle))

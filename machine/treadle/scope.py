@@ -1,4 +1,19 @@
-"""Scopes: what is registered through one is visible in it and below, and ends with it (O5, H3)."""
+"""Scopes: what is registered through one is visible in it and below, and ends with it.
+
+How it works. A host has a scope, each agent has one below its owner's, and plugins make their own. Nobody passes lists
+of listeners or tools around: whoever needs them asks the agent's scope, which adds its own to what its parent shows.
+
+That is asked several times in every step and changed seldom, so the answers are kept, and it is the change that pays.
+A scope without registrations of its own keeps nothing: it shares the very mapping of its parent (``_heard``), or asks
+the nearest scope that has some (``telling``). So a thousand plain agents cost one answer. The first registration gives
+a scope a mapping of its own, which the scopes below that shared the old one take over; from then on a change forgets
+one key, here and below. Whoever dispatches holds the tuple it was given: a listener that stops meanwhile is marked as
+not ``alive``, one that comes meanwhile is heard the next time.
+
+A scope ends from the bottom up: children, then clean-ups in reverse order, then detached tasks, then listeners. It is
+closed only after the clean-ups have run, as these may still use what is registered. Where a child has an order of its
+own to keep, it ends by the function it gave (``ended_by``); two that end the same scope wait for one end (O5, H3).
+"""
 
 from __future__ import annotations
 

@@ -1,19 +1,15 @@
-"""What rows of the lifecycle table do: a closed vocabulary of small functions over the kernel.
+"""What rows of the lifecycle table do: a closed vocabulary of small functions over the state.
 
 Each appends effects in the order in which they are performed. Verbs decide nothing about where the agent goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from .effects import (
     Abort,
     Admit,
     Admitted,
     CancelRequested,
-    Claimed,
     ErrorReported,
     Finish,
     Maintain,
@@ -28,203 +24,146 @@ from .effects import (
     Stop,
 )
 from .inbox import NEXT_STEP, NEXT_TURN
-from .models.failures import Failure
-from .models.messages import Text, UserMessage
-from .session.events import (
-    InboxSpliced,
-    StepEnd,
-    StepStart,
-    ToolCallStarted,
-    ToolResultAdded,
-    TurnStart,
-    UserMessageAdded,
-)
+from .session.events import StepEnd, StepStart, TurnStart
 from .session.reasons import COMPLETED, MAX_TOKENS, Aborted, Blocked, Errored
-
-if TYPE_CHECKING:
-    from .kernel import Kernel
-
-Verb = Callable[["Kernel"], None]
-
-NEVER_RAN = {
-    "ABORTED_BEFORE_DISPATCH": "This tool call was not started: the turn was stopped first. Nothing was done.",
-    "TOOL_NOT_STARTED": "This tool call was never started: the turn broke off before it. Nothing was done.",
-    "TOOL_OUTCOME_UNKNOWN": (
-        "This tool call was started, but the turn broke off before its result was recorded. "
-        "It may or may not have taken effect; check before repeating it."
-    ),
-}
-"""What the model reads for calls without a result of their own (C4, P4), by code."""
+from .state import KernelState
 
 
-def start_running(kernel: Kernel) -> None:
+def start_running(state: KernelState) -> None:
     """Status becomes ``running`` (L5)."""
-    kernel.running = True
-    kernel.out.append(Publish(StatusChanged("running")))
+    state.running = True
+    state.out.append(Publish(StatusChanged("running")))
 
 
-def stop_running(kernel: Kernel) -> None:
+def stop_running(state: KernelState) -> None:
     """Status becomes ``idle``, if it was not (maintenance is idle all along)."""
-    if kernel.running:
-        kernel.running = False
-        kernel.out.append(Publish(StatusChanged("idle")))
+    if state.running:
+        state.running = False
+        state.out.append(Publish(StatusChanged("idle")))
 
 
-def open_turn(kernel: Kernel) -> None:
+def open_turn(state: KernelState) -> None:
     """The next turn opens (L4)."""
-    kernel.turn += 1
-    kernel.turn_open = True
-    kernel.out.append(Record(TurnStart(kernel.turn)))
+    state.turn += 1
+    state.turn_open = True
+    state.out.append(Record(TurnStart(state.turn)))
 
 
-def claim_turn(kernel: Kernel) -> None:
+def claim_turn(state: KernelState) -> None:
     """Claim all of next-step, then one next-turn entry, for the turn's first step (I5)."""
-    kernel.claim(NEXT_STEP, len(kernel.inbox.next_step))
-    prompts = kernel.claim(NEXT_TURN, min(1, len(kernel.inbox.next_turn)))
-    kernel.begin(Admit(kernel.turn, kernel.step + 1, tuple(kernel.claimed), prompts[0] if prompts else None))
+    state.claim(NEXT_STEP, len(state.inbox.next_step))
+    prompts = state.claim(NEXT_TURN, min(1, len(state.inbox.next_turn)))
+    state.begin(Admit(state.turn, state.step + 1, tuple(state.claimed), prompts[0] if prompts else None))
 
 
-def claim_step(kernel: Kernel) -> None:
+def claim_step(state: KernelState) -> None:
     """Claim all of next-step for another step of the open turn (I5)."""
-    kernel.claim(NEXT_STEP, len(kernel.inbox.next_step))
-    kernel.begin(Admit(kernel.turn, kernel.step + 1, tuple(kernel.claimed), None))
+    state.claim(NEXT_STEP, len(state.inbox.next_step))
+    state.begin(Admit(state.turn, state.step + 1, tuple(state.claimed), None))
 
 
-def open_step(kernel: Kernel) -> None:
+def open_step(state: KernelState) -> None:
     """Enter the step with the decided batch (T0)."""
-    kernel.step += 1
-    kernel.step_open = True
-    kernel.attempt = 1
-    accepted = tuple([message.id for message in kernel.accepted])
-    kernel.out.append(Record(StepStart(kernel.turn, kernel.step, accepted, kernel.amended)))
-    kernel.amended = ()
-    kernel.begin(Request(kernel.turn, kernel.step, 1))
+    state.step += 1
+    state.step_open = True
+    state.attempt = 1
+    accepted = tuple([message.id for message in state.accepted])
+    state.out.append(Record(StepStart(state.turn, state.step, accepted, state.amended)))
+    state.amended = ()
+    state.begin(Request(state.turn, state.step, 1))
 
 
-def close_step(kernel: Kernel) -> None:
+def close_step(state: KernelState) -> None:
     """End the step, if one is open: what it accepted and asked for is settled first (T12, C4, K7)."""
-    if not kernel.step_open:
+    if not state.step_open:
         return
-    kernel.settle_accepted()
-    kernel.settle_calls()
-    kernel.step_open = False
-    kernel.out.append(Record(StepEnd(kernel.turn, kernel.step)))
+    state.settle_accepted()
+    state.settle_calls()
+    state.step_open = False
+    state.out.append(Record(StepEnd(state.turn, state.step)))
 
 
-def stop_turn(kernel: Kernel) -> None:
+def stop_turn(state: KernelState) -> None:
     """Ask whether anyone objects to the turn's end (T4)."""
-    kernel.begin(Stop(kernel.turn))
+    state.begin(Stop(state.turn))
 
 
-def close_turn(kernel: Kernel) -> None:
+def close_turn(state: KernelState) -> None:
     """End the turn: nothing is owed (T6, T7)."""
-    kernel.end_turn(MAX_TOKENS if kernel.truncated else COMPLETED)
+    state.end_turn(MAX_TOKENS if state.truncated else COMPLETED)
 
 
-def block_turn(kernel: Kernel) -> None:
+def block_turn(state: KernelState) -> None:
     """End the turn because a hook rejected its step; the claimed batch ends here (T2, H10)."""
-    kept = {message.id for message in kernel.kept}
-    for message in kernel.kept:
-        record_message(kernel, message, Admitted(kernel.turn, None))
-    for message in kernel.claimed:
+    kept = {message.id for message in state.kept}
+    for message in state.kept:
+        state.record_message(message, Admitted(state.turn, None))
+    for message in state.claimed:
         if message.id not in kept:
-            kernel.out.append(Settle(message.id, Rejected("blocked")))
-    kernel.end_turn(Blocked(kernel.detail))
+            state.out.append(Settle(message.id, Rejected("blocked")))
+    state.end_turn(Blocked(state.detail))
 
 
-def fail_turn(kernel: Kernel) -> None:
+def fail_turn(state: KernelState) -> None:
     """Report the failure and end the turn with it (T9)."""
-    assert kernel.failure is not None
-    failure, error, step = kernel.failure
-    kernel.failure = None
-    kernel.out.append(Publish(ErrorReported(kernel.turn, step, failure, error)))
-    for message in kernel.claimed:
-        kernel.out.append(Settle(message.id, Rejected("failed")))
-    kernel.end_turn(Errored(failure))
+    assert state.failure is not None
+    failure, error, step = state.failure
+    state.failure = None
+    state.out.append(Publish(ErrorReported(state.turn, step, failure, error)))
+    for message in state.claimed:
+        state.out.append(Settle(message.id, Rejected("failed")))
+    state.end_turn(Errored(failure))
 
 
-def end_aborted(kernel: Kernel) -> None:
+def end_aborted(state: KernelState) -> None:
     """End the turn, if one is open, with the first cause; a claimed batch is kept or ends here (C2, C6)."""
-    cause = kernel.cause
+    cause = state.cause
     assert cause is not None
-    if kernel.turn_open:
-        for message in kernel.claimed:
-            if kernel.keep:
-                record_message(kernel, message, Admitted(kernel.turn, None))
+    if state.turn_open:
+        for message in state.claimed:
+            if state.keep:
+                state.record_message(message, Admitted(state.turn, None))
             else:
-                kernel.out.append(Settle(message.id, Rejected("aborted")))
-        kernel.end_turn(Aborted(cause))
-    kernel.cause, kernel.keep = None, False
+                state.out.append(Settle(message.id, Rejected("aborted")))
+        state.end_turn(Aborted(cause))
+    state.cause, state.keep = None, False
 
 
-def abort_activity(kernel: Kernel) -> None:
+def abort_activity(state: KernelState) -> None:
     """Set the signal, cancel the running operation, and say so once (C2, C3)."""
-    assert kernel.cause is not None
-    kernel.out.append(Abort(kernel.cause))
-    kernel.out.append(Publish(CancelRequested(kernel.cause)))
+    assert state.cause is not None
+    state.out.append(Abort(state.cause))
+    state.out.append(Publish(CancelRequested(state.cause)))
 
 
-def latch_wake(kernel: Kernel) -> None:
+def latch_wake(state: KernelState) -> None:
     """Keep the wake for replay (D4)."""
-    kernel.latched = True
+    state.latched = True
 
 
-def drop_latch(kernel: Kernel) -> None:
+def drop_latch(state: KernelState) -> None:
     """The latched wake is used up, or finds nothing to do (D5)."""
-    kernel.latched = False
+    state.latched = False
 
 
-def begin_maintenance(kernel: Kernel) -> None:
+def begin_maintenance(state: KernelState) -> None:
     """Start the maintenance task (M1)."""
-    kernel.begin(Maintain())
+    state.begin(Maintain())
 
 
-def reread(kernel: Kernel) -> None:
+def reread(state: KernelState) -> None:
     """Read latch and inbox again, once the notifications have run (H4)."""
-    kernel.out.append(Reread())
+    state.out.append(Reread())
 
 
-def park(kernel: Kernel) -> None:
+def park(state: KernelState) -> None:
     """Tell what waking input the ended activity left behind (L3)."""
-    waiting = kernel.inbox.waking()
+    waiting = state.inbox.waking()
     if waiting:
-        kernel.out.append(Publish(Parked(waiting)))
+        state.out.append(Publish(Parked(waiting)))
 
 
-def finish_disposal(kernel: Kernel) -> None:
+def finish_disposal(state: KernelState) -> None:
     """Nothing is active: the agent can be unwound (O4)."""
-    kernel.latched = kernel.reserved = False
-    kernel.out.append(Finish())
-
-
-# --- pieces that verbs and the kernel share ---------------------------------------------------------------------------
-
-
-def record_message(kernel: Kernel, message: UserMessage, fate: Admitted) -> None:
-    """A user message enters the history (N2)."""
-    kernel.recorded.add(message.id)
-    kernel.out.append(Record(UserMessageAdded(message)))
-    kernel.out.append(Settle(message.id, fate))
-
-
-def record_claim(kernel: Kernel, target: str, messages: list[UserMessage]) -> None:
-    """A claim is a pure deletion without outcome, told per message (I3, I4)."""
-    kernel.out.append(Record(InboxSpliced(target, 0, len(messages))))  # type: ignore[arg-type]
-    for message in messages:
-        kernel.out.append(Publish(Claimed(message, kernel.turn)))
-
-
-def record_lost_call(kernel: Kernel, index: int, code: str, with_call: bool) -> None:
-    """Give a call without a result of its own one that says what is known (C4, P4)."""
-    assert kernel.schedule is not None
-    call = kernel.schedule.calls[index]
-    if with_call:
-        kernel.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
-    kernel.out.append(Record(ToolResultAdded(call.call_id, (Text(NEVER_RAN[code]),), True, code)))
-
-
-def limit_failure(limit: int) -> Failure:
-    """What a turn that reached its step limit fails with (T11)."""
-    return Failure(
-        f"the turn reached max_steps_per_turn = {limit} (T11); raise the option or end the turn", "STEP_LIMIT"
-    )
+    state.latched = state.reserved = False
+    state.out.append(Finish())

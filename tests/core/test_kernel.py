@@ -216,6 +216,34 @@ def test_a_copy_goes_its_own_way() -> None:
     assert in_admission().copy().schedule is None
 
 
+@pytest.mark.rule("C4", "K6")
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [
+        (i.RETURNED, None, ""),
+        (i.LetThrough(started=True), "ABORTED", "It may have taken effect in part"),
+        (i.LetThrough(started=False), "ABORTED_BEFORE_DISPATCH", "Nothing was done"),
+        (i.TimedOut(1.5), "TOOL_TIMEOUT", "stopped after 1.5 s"),
+    ],
+)
+def test_which_result_stands_for_a_body_follows_from_how_it_ended(
+    ending: i.Ending, code: str | None, said: str, cancelled: bool
+) -> None:
+    kernel = in_tools()
+    feed(kernel, i.CallStarted(0, False), *([i.Cancel(ByUser())] if cancelled else []))
+    assert feed(kernel, i.CallFinished(0, ending)) == []
+    assert kernel.schedule is not None
+    chosen = kernel.schedule.stand_ins.get(0)
+    if code is None:
+        assert chosen is None
+        return
+    assert chosen is not None
+    assert (chosen.call_id, chosen.is_error, chosen.code) == (kernel.schedule.calls[0].call_id, True, code)
+    assert said in chosen.content[0].text  # type: ignore[union-attr]
+    assert kernel.copy().schedule.stand_ins == {0: chosen}  # type: ignore[union-attr]
+
+
 @pytest.mark.rule("C4", "K7")
 def test_a_fault_while_tools_converge_still_answers_every_call() -> None:
     kernel = in_tools()

@@ -10,7 +10,7 @@ import pytest
 from transitions import Machine, MachineError
 
 from treadle.errors import InvalidTrigger
-from treadle.lifecycle import INITIAL, TABLE, Lifecycle, Row, State, Trigger, build_machine, check_table
+from treadle.lifecycle import INITIAL, TABLE, Lifecycle, Move, Row, State, Trigger, build_machine, check_table
 
 PAIRS = [(state, trigger) for state in State for trigger in Trigger]
 LISTED = {(row.source, row.trigger): row for row in TABLE}
@@ -66,6 +66,26 @@ def test_a_listed_pair_moves_along_its_row_and_any_other_raises_and_moves_nothin
 
 
 @pytest.mark.rule("L1")
+@pytest.mark.parametrize("lifecycle", [FAST, STOCK])
+def test_the_machine_holds_the_rows_themselves_and_no_others(lifecycle: Lifecycle) -> None:
+    for state, trigger in PAIRS:
+        held = lifecycle.machine.get_transitions(trigger.name, state)
+        rows = [move.row for move in held if isinstance(move, Move)]
+        assert rows == [row for row in [LISTED.get((state, trigger))] if row is not None]
+    assert lifecycle.move(State.IDLE, Trigger.WAKE).row is LISTED[State.IDLE, Trigger.WAKE]
+
+
+@pytest.mark.rule("L1")
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_trigger_that_no_row_names_is_refused_in_every_state(fast: bool) -> None:
+    without = Lifecycle([row for row in TABLE if row.trigger is not Trigger.LATCH], fast=fast)
+    for state in State:
+        assert not without.allows(state, Trigger.LATCH)
+        with pytest.raises(InvalidTrigger, match="no row for LATCH"):
+            without.fire(Moved(state), Trigger.LATCH)
+
+
+@pytest.mark.rule("L1")
 def test_a_machine_without_a_row_raises_the_stock_error_the_fast_way_too() -> None:
     assert move(build_machine(fast=True), State.DISPOSED, Trigger.WAKE) == ("MachineError", State.DISPOSED)
 
@@ -83,7 +103,7 @@ def test_the_environment_switches_to_the_stock_machine(changed: dict[str, str]) 
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == ("Machine" if changed else "FastMachine")
+    assert done.stdout.strip() == ("RowMachine" if changed else "FastMachine")
 
 
 @pytest.mark.rule("L1")

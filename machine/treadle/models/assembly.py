@@ -17,7 +17,6 @@ from .stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
-    Chunk,
     Finish,
     Finished,
     ReasoningDelta,
@@ -104,7 +103,7 @@ class Recorder(msgspec.Struct):
     _at: int = 0
     _measured: int = 0
 
-    def add(self, chunk: Chunk, time: float) -> None:
+    def add(self, chunk: Any, time: float) -> None:
         """Take any chunk; ``time`` is seconds since the epoch.
 
         Raises:
@@ -112,8 +111,9 @@ class Recorder(msgspec.Struct):
         """
         if self.finish is not None:
             raise malformed(f"{type(chunk).__name__} after the finish")
-        if type(chunk) is TextDelta or type(chunk) is ReasoningDelta or type(chunk) is ArgumentsDelta:
-            self._delta(chunk, time)
+        kind = _DELTA_KIND.get(type(chunk))
+        if kind is not None:
+            self._delta(chunk, kind, time)
             return
         self.delta = None
         match chunk:
@@ -135,12 +135,12 @@ class Recorder(msgspec.Struct):
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
 
-    def _delta(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, time: float) -> None:
+    def _delta(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
         if type(chunk) is self.delta and chunk.index == self.index:
             self.texts.append(chunk.text)
             self.times.append(time)
             return
-        kind, block = _DELTA_KIND[type(chunk)], self._block(chunk.index)
+        block = self._block(chunk.index)
         if block.start.kind != kind:
             raise malformed(f"a {kind} delta for a {block.start.kind} block")
         self.delta, self.index = type(chunk), chunk.index

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ..inbox import Inbox
-from ..models.messages import Text, UserMessage
-from ..verbs import NEVER_RAN
+from ..missing_results import missing_result
+from ..models.messages import UserMessage
 from .events import (
     AssistantMessageAdded,
     Event,
@@ -107,7 +107,7 @@ class _Turn:
         if self.step is not None:
             for call in self.asked:
                 code = "TOOL_OUTCOME_UNKNOWN" if call in self.called else "TOOL_NOT_STARTED"
-                out.append(ToolResultAdded(call, (Text(NEVER_RAN[code]),), True, code))
+                out.append(missing_result(call, code))
             out += [UserMessageAdded(message) for message in self.accepted.values()]
             out.append(StepEnd(self.turn, self.step))
         out += [UserMessageAdded(message) for message in self.claimed.values()]

@@ -14,6 +14,7 @@ from ..activity import Activity
 from ..decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
 from ..errors import InvalidData
 from ..hooks import emit, waterfall
+from ..inputs import TimedOut
 from ..interruption import leaving_in, without_cancelled
 from ..lossless import MAX_DEPTH, check_depth
 from ..models.failures import innermost
@@ -174,8 +175,11 @@ async def _ask(activity: Activity, proposal: ToolProposal, decision: AskCall) ->
     return error_result(f"the call was not approved ({decision.question})", "NOT_APPROVED")
 
 
-async def run_body(activity: Activity, prepared: Prepared, turn: int, step: int) -> Result:
+async def run_body(activity: Activity, prepared: Prepared, turn: int, step: int) -> Result | TimedOut:
     """Run the body, and nothing but the body; whatever it raises is a result (K2, K3).
+
+    Returns:
+        What the body came to, or that its time was up.
 
     Raises:
         trio.Cancelled: the turn is being cancelled and the body let the cancellation through (C4).
@@ -188,7 +192,7 @@ async def run_body(activity: Activity, prepared: Prepared, turn: int, step: int)
             return normalize(tool, await _execute(activity, prepared, tool, run))
         with trio.move_on_after(tool.timeout):
             return normalize(tool, await _execute(activity, prepared, tool, run))
-        return error_result(f"the tool was stopped after {tool.timeout:g} s", "TOOL_TIMEOUT")
+        return TimedOut(tool.timeout)
     except BaseException as error:
         return contained(activity, error, "TOOL_FAILED")
 

@@ -43,6 +43,11 @@ def error_result(message: str, code: str) -> Result:
     return Result((Text(repair_text(message)),), True, clean_code(code, "TOOL_FAILED"))
 
 
+def standing_in(fact: ToolResultAdded) -> Result:
+    """The result that the kernel chose for a call without one of its own, on its way through the pipeline (C4)."""
+    return Result(fact.content, fact.is_error, fact.code)
+
+
 def raised(error: BaseException, default: str = "TOOL_FAILED") -> Result:
     """What a raising tool or stage gives: its own code if it has one (K3)."""
     return error_result(describe(error), code_of(error, default))

@@ -13,14 +13,12 @@ from treadle import inputs as i
 from treadle import kernel as kernels
 from treadle.effects import Record
 from treadle.inbox import NEXT_TURN, Inbox
-from treadle.kernel import Kernel
-from treadle.lifecycle import LIFECYCLE, TABLE, Row, State, Trigger
+from treadle.lifecycle import LIFECYCLE, TABLE, Row
 from treadle.session.events import StepEnd
 from treadle.session.reasons import Cause
-from treadle.verbs import Verb
+from treadle.state import KernelState, State, Trigger, Verb
 
 Patch = tuple[Any, Any, Any]
-_ROWS: dict[State, dict[Trigger, Row]] = LIFECYCLE._rows  # pyright: ignore[reportPrivateUsage]  # the fault's place
 
 
 @frozen
@@ -51,20 +49,15 @@ class Fault:
 @contextmanager
 def planted(fault: Fault) -> Generator[Fault]:
     """Have the fault in every driver of this process while the block runs."""
-    rows = {(row.source, row.trigger): _ROWS[row.source][row.trigger] for row in fault.rows}
-    patches = fault.patches()
+    patches = [(LIFECYCLE.move(row.source, row.trigger), "row", row) for row in fault.rows] + [*fault.patches()]
     kept = [(owner, name, _value(owner, name)) for owner, name, _ in patches]
     try:
-        for row in fault.rows:
-            _ROWS[row.source][row.trigger] = row
         for owner, name, replacement in patches:
             _put(owner, name, replacement)
         yield fault
     finally:
         for owner, name, before in kept:
             _put(owner, name, before)
-        for (source, trigger), row in rows.items():
-            _ROWS[source][trigger] = row
 
 
 def _value(owner: Any, name: Any) -> Any:
@@ -83,33 +76,33 @@ def _put(owner: Any, name: Any, value: Any) -> None:
 
 
 def _row(source: State, trigger: Trigger, *doing: Verb) -> Row:
-    return Row(source, trigger, _ROWS[source][trigger].dest, doing)
+    return Row(source, trigger, LIFECYCLE.move(source, trigger).row.dest, doing)
 
 
-def _forgets_keep(kernel: Kernel) -> None:
-    kernel.keep = False
-    verbs.end_aborted(kernel)
+def _forgets_keep(state: KernelState) -> None:
+    state.keep = False
+    verbs.end_aborted(state)
 
 
-def _claims_the_last(kernel: Kernel) -> None:
-    pending = kernel.inbox.list_of(NEXT_TURN)
+def _claims_the_last(state: KernelState) -> None:
+    pending = state.inbox.list_of(NEXT_TURN)
     pending.insert(0, pending.pop()) if pending else None
-    verbs.claim_turn(kernel)
+    verbs.claim_turn(state)
 
 
-def _step_end_again(kernel: Kernel) -> None:
-    kernel.out.append(Record(StepEnd(kernel.turn, 1)))
+def _step_end_again(state: KernelState) -> None:
+    state.out.append(Record(StepEnd(state.turn, 1)))
 
 
 def _records_twice() -> list[Patch]:
-    admit = Kernel.admit_accepted
+    admit = KernelState.admit_accepted
 
-    def twice(kernel: Kernel) -> None:
-        accepted = kernel.accepted
-        admit(kernel)
-        kernel.accepted = accepted
+    def twice(state: KernelState) -> None:
+        accepted = state.accepted
+        admit(state)
+        state.accepted = accepted
 
-    return [(Kernel, "admit_accepted", twice)]
+    return [(KernelState, "admit_accepted", twice)]
 
 
 def _drops_late_steering() -> list[Patch]:
@@ -119,12 +112,12 @@ def _drops_late_steering() -> list[Patch]:
 def _swallows_results() -> list[Patch]:
     settled: Any = outcomes._call_settled  # pyright: ignore[reportPrivateUsage]  # the fault's place
 
-    def swallow(kernel: Kernel, schedule: Any, given: i.CallSettled) -> None:
-        if kernel.cause is None:
-            settled(kernel, schedule, given)
+    def swallow(state: KernelState, schedule: Any, given: i.CallSettled) -> None:
+        if state.cause is None:
+            settled(state, schedule, given)
             return
         started = schedule.settle(given.index)
-        verbs.record_lost_call(kernel, given.index, "ABORTED_BEFORE_DISPATCH", with_call=not started)
+        state.record_missing_result(given.index, "ABORTED_BEFORE_DISPATCH", with_call=not started)
 
     return [(outcomes, "_call_settled", swallow)]
 
@@ -134,10 +127,10 @@ def _everything_presses() -> list[Patch]:
 
 
 def _keeps_the_latch() -> list[Patch]:
-    def keeps(kernel: Kernel, given: Any) -> None:
-        latched = kernel.latched
-        calls.inbox_operation(kernel, given)
-        kernel.latched = latched
+    def keeps(state: KernelState, given: Any) -> None:
+        latched = state.latched
+        calls.inbox_operation(state, given)
+        state.latched = latched
 
     takers: Any = kernels._TAKERS  # pyright: ignore[reportPrivateUsage]  # the fault's place
     return [(takers, kind, keeps) for kind, taker in takers.items() if taker is calls.inbox_operation]
@@ -155,26 +148,26 @@ def _goes_on_after_a_cancel() -> list[Patch]:
 
 
 def _cause_of_the_last() -> list[Patch]:
-    def overrules(kernel: Kernel, given: i.Cancel) -> None:
-        calls.cancel(kernel, given.cause, given.keep_inbox)
-        if kernel.cause is not None and not kernel.gone:
-            kernel.cause = given.cause
+    def overrules(state: KernelState, given: i.Cancel) -> None:
+        calls.cancel(state, given)
+        if state.cause is not None and not state.gone:
+            state.cause = given.cause
 
     takers: Any = kernels._TAKERS  # pyright: ignore[reportPrivateUsage]  # the fault's place
     return [(takers, i.Cancel, overrules)]
 
 
 def _never_duplicate() -> list[Patch]:
-    def pending_only(kernel: Kernel, message_id: str) -> bool:
-        return message_id in kernel.inbox.ids
+    def pending_only(state: KernelState, message_id: str) -> bool:
+        return message_id in state.inbox.ids
 
-    return [(Kernel, "taken", pending_only)]
+    return [(KernelState, "taken", pending_only)]
 
 
 def _clears_untold() -> list[Patch]:
-    def empty(kernel: Kernel, target: Any) -> list[Any]:
-        count = len(kernel.inbox.list_of(target))
-        return [entry.message for entry in kernel.inbox.splice(target, 0, count)]
+    def empty(state: KernelState, target: Any) -> list[Any]:
+        count = len(state.inbox.list_of(target))
+        return [entry.message for entry in state.inbox.splice(target, 0, count)]
 
     return [(calls, "_empty", empty)]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from treadle import inputs, outcomes, runner
 from treadle.effects import Record
-from treadle.kernel import Kernel
 from treadle.session.events import ToolResultAdded
+from treadle.state import KernelState
 
 from .faults import FAULTS, Fault, Patch, planted
 from .kit import Untickable
@@ -18,10 +18,10 @@ from .local import LocalRig, MakeRig
 def _answers_twice() -> list[Patch]:
     settled: Any = outcomes._call_settled  # pyright: ignore[reportPrivateUsage]  # the fault's place
 
-    def twice(kernel: Kernel, schedule: Any, given: inputs.CallSettled) -> None:
-        settled(kernel, schedule, given)
-        told: list[Any] = list(kernel.out)
-        kernel.out += [one for one in told if type(one) is Record and type(one.data) is ToolResultAdded]
+    def twice(state: KernelState, schedule: Any, given: inputs.CallSettled) -> None:
+        settled(state, schedule, given)
+        told: list[Any] = list(state.out)
+        state.out += [one for one in told if type(one) is Record and type(one.data) is ToolResultAdded]
 
     return [(outcomes, "_call_settled", twice)]
 

@@ -58,12 +58,14 @@ class Alphabet:
         calls: the largest number of tool calls that an answer asks for.
         inbox: whether every inbox operation is tried, or only those that no other one can stand for.
         strays: whether outcomes that nobody owes are tried: each must be refused (L1).
+        endings: whether bodies end in other ways than by coming to a result of their own (C4).
     """
 
     ids: int = 3
     calls: int = 2
     inbox: bool = True
     strays: bool = False
+    endings: bool = False
 
     def inputs_of(self, kernel: Kernel) -> Iterator[i.Input]:
         """Every input that can come next to a kernel on which nothing is under way."""
@@ -100,7 +102,10 @@ class Alphabet:
             case fx.Recover():
                 yield i.Retried()
             case fx.RunTools():
-                yield from _tools(kernel, cast("Schedule", kernel.schedule), fresh)
+                schedule = cast("Schedule", kernel.schedule)
+                yield from _tools(kernel, schedule, fresh)
+                if self.endings:
+                    yield from _other_endings(kernel, schedule)
             case fx.Stop():
                 yield i.Stopped()
             case _:
@@ -268,3 +273,12 @@ def _tools(kernel: Kernel, schedule: Schedule, fresh: UserMessage | None) -> Ite
             yield i.CallSettled(due, result(call), (plain(taken),))
     elif schedule.status[due] == PENDING and kernel.cause is not None:
         yield i.CallDropped(due)
+
+
+def _other_endings(kernel: Kernel, schedule: Schedule) -> Iterator[i.Input]:
+    for index, status in enumerate(schedule.status):
+        if status == STARTED:
+            yield i.CallFinished(index, i.TimedOut(1.0))
+            if kernel.cause is not None:
+                yield i.CallFinished(index, i.LetThrough(started=True))
+                yield i.CallFinished(index, i.LetThrough(started=False))

@@ -277,6 +277,20 @@ def _progress(fold: Fold, after: Kernel, given: Any) -> None:
     require(now is (concluded or concludes), "T5", "the turn is concluded: {}", now)
 
 
+def _finished(fold: Fold, after: Kernel, given: i.CallFinished) -> None:
+    """What a body came to counts, also under a cancel; otherwise the result says how it was stopped (C4, K6)."""
+    _reports_only(fold, after)
+    match given.ending:
+        case i.Returned():
+            code = None
+        case i.LetThrough():
+            code = "ABORTED" if given.ending.started else "ABORTED_BEFORE_DISPATCH"
+        case i.TimedOut():
+            code = "TOOL_TIMEOUT"
+    chosen = after.schedule.stand_ins.get(given.index) if after.schedule is not None else None
+    require((chosen.code if chosen is not None else None) == code, "C4", "{} gets the result {}", given.ending, chosen)
+
+
 def _proceeds(fold: Fold, after: Kernel, given: i.Replayed) -> None:
     """Reading again replays or leaves things as they are (H4)."""
     require(fold.opened or after.state is fold.before.state, "H4", "reading again leads to {} {}", after.state, given)
@@ -317,7 +331,7 @@ _DECISIONS: dict[Any, Callable[[Fold, Kernel, Any], None]] = {
     i.AttemptRecorded: _progress,
     i.CallStarted: _progress,
     i.CallRefused: _progress,
-    i.CallFinished: _progress,
+    i.CallFinished: _finished,
     i.CallSettled: _progress,
     i.CallDropped: _progress,
     i.Replayed: _proceeds,

@@ -45,7 +45,7 @@ def profiles(ids: int) -> tuple[Profile, ...]:
     return (
         Profile("kernel", Alphabet(ids)),
         Profile("step limit", Alphabet(min(ids, 2), calls=1, inbox=False), (2,)),
-        Profile("tool calls", Alphabet(1, calls=3, inbox=False, strays=True)),
+        Profile("tool calls", Alphabet(1, calls=3, inbox=False, strays=True, endings=True)),
     )
 
 

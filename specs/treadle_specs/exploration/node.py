@@ -89,7 +89,7 @@ def canonical(kernel: Kernel, reread: bool, phase: int) -> Key:
     """The key of a state, with symmetric message ids merged.
 
     Left out is what no rule of the kernel can tell apart: the texts of messages, turn and attempt numbers, the last
-    reason, and the step number of a turn without a step limit.
+    reason, the step number of a turn without a step limit, and the results that stand in for a body's own.
     """
     names: dict[str, int] = {}
     number = names.setdefault

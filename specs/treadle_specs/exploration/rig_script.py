@@ -198,6 +198,10 @@ class Script:
 
     def _tools(self, at: int, given: Any, *, cancelled: bool) -> None:
         match given:
+            case i.CallFinished(ending=i.LetThrough(started=True)):
+                pass  # the cancellation itself opens the gate of a tool that is not stubborn
+            case i.CallFinished() if type(given.ending) is not i.Returned:
+                self.left_out.append("a body that never began, or whose time was up")
             case i.CallFinished():
                 settled = self._settled(at, given.index)
                 name = self._modes.get((self._answers - 1, given.index), ("idle", ""))[0]
@@ -250,7 +254,7 @@ def _tool_modes(inputs: Sequence[i.Input]) -> dict[tuple[int, int], tuple[str, s
                 modes[answers, given.index] = (mode, mode)
             case i.CallRefused():
                 modes[answers, given.index] = (_UNKNOWN_TOOL, "exclusive")
-            case i.CallFinished() if cancelled and (answers, given.index) in modes:
+            case i.CallFinished(ending=i.Returned()) if cancelled and (answers, given.index) in modes:
                 mode = modes[answers, given.index][1]
                 modes[answers, given.index] = (f"stubborn-{mode}", mode)
             case _:
