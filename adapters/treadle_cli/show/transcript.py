@@ -9,7 +9,6 @@ from rich.text import Text
 
 from treadle.printable import call_text, one_line, printable
 from treadle_diagrams import duration
-from treadle_diagrams.drawing.units import counted
 from treadle_diagrams.log.entries import (
     Answered,
     AnyEntry,
@@ -25,7 +24,7 @@ from treadle_diagrams.log.entries import (
     TurnClosed,
     TurnOpened,
 )
-from treadle_diagrams.log.usage import usage_text
+from treadle_diagrams.log.summary import turn_facts
 
 from ..terminal.gutter import MARGIN, WHO, WIDEST
 
@@ -78,13 +77,9 @@ class Transcript:
         self._print(head)
 
     def _turn_end(self, entry: TurnClosed) -> None:
-        facts = [counted(entry.steps, "step")]
-        facts += [counted(entry.calls, "call")] if entry.calls else []
-        facts += [duration(entry.took)] if entry.took is not None else []
-        facts += usage_text(entry.usage)
         good = entry.ended == "completed"
         line = Text.assemble(
-            (one_line(entry.why, 600), "green" if good else "yellow"), (f" · {' · '.join(facts)}", "dim")
+            (one_line(entry.why, 600), "green" if good else "yellow"), (f" · {' · '.join(turn_facts(entry))}", "dim")
         )
         self._say("■" if not good else "✓", line, "green" if good else "yellow")
         self._open_calls = 0

@@ -15,11 +15,11 @@ from treadle.lifecycle import TABLE
 
 from ..drawing.palette import Theme
 from ..drawing.units import duration
-from .graph import Graph, Move, Transition, graph_of, shown
+from .graph import Graph, Move, Transition, shown
 from .layout import HAPPY, INITIAL_DOT, PLACES, Place, Point
 from .plan import Label, Line, Plan, Rect, plan_of
 from .style import stylesheet
-from .walk import Walk, check_walk
+from .walk import Walk, walked_graph
 
 Unwalked = Literal["faded", "missed"]
 
@@ -81,9 +81,7 @@ def drawing(
     """
     if unwalked not in get_args(Unwalked):
         raise MisuseError(f"unwalked is 'faded' or 'missed', not {unwalked!r}")
-    graph = graph_of(rows)
-    if walked is not None:
-        check_walk(walked, graph)
+    graph = walked_graph(rows, walked)
     overlay = _Overlay(walked, unwalked, shown(current) if current is not None else None)
     plan = plan_of(graph, {move.key: overlay.suffix(move) for move in graph.moves})
     lines = sorted(plan.lines, key=lambda line: _depth(line, overlay))

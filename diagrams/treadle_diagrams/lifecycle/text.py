@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 from treadle.lifecycle import TABLE
 
-from .graph import Graph, Move, Transition, graph_of
-from .walk import Walk, check_walk
+from .graph import Graph, Move, Transition
+from .walk import Walk, walked_graph
 
 
 def mermaid(rows: Iterable[Transition] = TABLE, *, walked: Walk | None = None) -> str:
@@ -22,7 +22,7 @@ def mermaid(rows: Iterable[Transition] = TABLE, *, walked: Walk | None = None) -
     Raises:
         MisuseError: the walk has rows that the table has not.
     """
-    graph = _graph(rows, walked)
+    graph = walked_graph(rows, walked)
     ids = {state: re.sub(r"\W", "_", state) for state in graph.states}
     lines = ["stateDiagram-v2"]
     lines += [f'    state "{state}" as {name}' for state, name in ids.items() if state != name]
@@ -34,13 +34,6 @@ def mermaid(rows: Iterable[Transition] = TABLE, *, walked: Walk | None = None) -
         lines += [f"    %% {move.trigger} runs {', '.join(move.verbs)}" for move in arrow.moves if move.verbs]
     lines += [f"    {ids[state]} --> [*]" for state in _final(graph)]
     return "\n".join(lines) + "\n"
-
-
-def _graph(rows: Iterable[Transition], walked: Walk | None) -> Graph:
-    graph = graph_of(rows)
-    if walked is not None:
-        check_walk(walked, graph)
-    return graph
 
 
 def _told(move: Move, walk: Walk | None) -> str:
@@ -64,7 +57,7 @@ def dot(rows: Iterable[Transition] = TABLE, *, walked: Walk | None = None) -> st
     Raises:
         MisuseError: the walk has rows that the table has not.
     """
-    graph = _graph(rows, walked)
+    graph = walked_graph(rows, walked)
     final = _final(graph)
     lines = [
         "digraph lifecycle {",
@@ -108,7 +101,7 @@ def table_markdown(rows: Iterable[Transition] = TABLE, *, walked: Walk | None = 
     Raises:
         MisuseError: the walk has rows that the table has not.
     """
-    graph = _graph(rows, walked)
+    graph = walked_graph(rows, walked)
     triggers = list(dict.fromkeys(move.trigger for move in graph.moves))
     sources = [state for state in graph.states if any(move.source == state for move in graph.moves)]
     matrix = [[f"**{trigger}**", *[_leads(graph, state, trigger) for state in sources]] for trigger in triggers]

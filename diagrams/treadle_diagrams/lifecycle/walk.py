@@ -126,15 +126,17 @@ def _joined(one: Visit | None, other: Visit) -> Visit:
     )
 
 
-def check_walk(walk: Walk, graph: Graph) -> None:
-    """Check that every visit of a walk has a row to be drawn on.
+def walked_graph(rows: Iterable[Transition], walk: Walk | None) -> Graph:
+    """The graph of a table, on which a walk is to be drawn, if there is one.
 
     Raises:
-        MisuseError: it has not: the drawing would hide what was walked.
+        MisuseError: a visit has no row to be drawn on: the drawing would hide what was walked.
     """
-    strays = sorted(" ".join(key) for key in set(walk.visits) - {move.key for move in graph.moves})
+    graph = graph_of(rows)
+    strays = sorted(" ".join(key) for key in set(walk.visits if walk else ()) - {move.key for move in graph.moves})
     if strays:
         raise MisuseError(f"the walk has rows that the table has not: {', '.join(strays)}; draw it on its own table")
+    return graph
 
 
 # --- coverage files ---------------------------------------------------------------------------------------------------

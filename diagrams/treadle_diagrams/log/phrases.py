@@ -22,6 +22,11 @@ def tag_of(member: object) -> str:
     return str(plain.get("type") or plain.get("kind") or type(member).__name__)
 
 
+def route_text(provider: str | None, model: str | None) -> str:
+    """Where a request goes: ``provider/model``; what is not told is left out."""
+    return "/".join([part for part in (provider, model) if part])
+
+
 def source_text(source: Source) -> str:
     """Who supplied a message, in a few words: ``you``, ``tool call-1``, ``hook guard``, ``agent other``."""
     match source:

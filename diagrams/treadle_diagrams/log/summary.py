@@ -1,4 +1,4 @@
-"""Events on one short line each."""
+"""Events on one short line each, and what turns took."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from treadle.printable import call_text, one_line
 from treadle.session import events as ev
 
+from ..drawing.units import counted, duration
 from .entries import (
     Answered,
     AnyEntry,
@@ -22,9 +23,18 @@ from .entries import (
     TurnClosed,
 )
 from .phrases import blocks_text
+from .usage import usage_text
 
 ROOM = 110
 """How many characters a summary has."""
+
+
+def turn_facts(end: TurnClosed) -> list[str]:
+    """What a turn took, fact by fact: steps, calls, time, tokens; what is not known is left out."""
+    facts = [counted(end.steps, "step")]
+    facts += [counted(end.calls, "call")] if end.calls else []
+    facts += [duration(end.took)] if end.took is not None else []
+    return [*facts, *usage_text(end.usage)]
 
 
 def summary(entry: ev.Event, told: Sequence[AnyEntry] = ()) -> str:

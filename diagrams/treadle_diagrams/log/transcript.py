@@ -28,7 +28,7 @@ from .entries import (
     TurnOpened,
 )
 from .letters import Letter, Mail
-from .phrases import blocks_text, end_text, source_text, tag_of
+from .phrases import blocks_text, end_text, route_text, source_text, tag_of
 from .usage import joined_usage
 
 
@@ -208,7 +208,7 @@ class Teller:
             case ev.SystemMessageAdded(message=message):
                 return Prompted(**at, text=blocks_text(message.content))
             case ev.RequestHeader() as data:
-                route = "/".join([part for part in (data.config.provider, data.config.model) if part])
+                route = route_text(data.config.provider, data.config.model)
                 return Routed(**at, route=route, reason=data.reason, tools=tuple([tool.name for tool in data.tools]))
             case ev.RetryScheduled() as data:
                 failure = data.failure

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..drawing.markup import markup
-from ..drawing.units import counted, duration
+from ..drawing.units import duration
 from ..log.entries import (
     Answered,
     AnyEntry,
@@ -25,6 +25,7 @@ from ..log.entries import (
     TurnClosed,
     TurnOpened,
 )
+from ..log.summary import turn_facts
 from ..log.usage import usage_text
 from .bars import Bar, bars_svg
 
@@ -77,20 +78,13 @@ def _results_by_call(entries: Iterable[AnyEntry]) -> dict[int, Settled]:
 
 
 def _turn_head(entry: TurnOpened, end: TurnClosed | None, bars: Sequence[Bar]) -> str:
-    facts = "open" if end is None else " · ".join(_turn_facts(end))
+    facts = "open" if end is None else " · ".join(turn_facts(end))
     ended = "open" if end is None else end.ended
     word = "" if ended in ("completed", "open") else f'<b class="ended">{markup(ended)}</b>'
     return (
         f'<section class="turn {_word(ended)}" data-turn="{entry.turn}"><h2 id="e{entry.seq}" data-seq="{entry.seq}">'
         f'<a href="#e{entry.seq}">turn {entry.turn}</a>{word}<small>{markup(facts)}</small></h2>{bars_svg(bars)}'
     )
-
-
-def _turn_facts(end: TurnClosed) -> list[str]:
-    facts = [counted(end.steps, "step")]
-    facts += [counted(end.calls, "call")] if end.calls else []
-    facts += [duration(end.took)] if end.took is not None else []
-    return [*facts, *usage_text(end.usage)]
 
 
 def _turn_foot(entry: TurnClosed) -> str:

@@ -18,7 +18,7 @@ from treadle.session import reasons
 from ..drawing.units import counted, duration
 from ..log.entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
 from ..log.letters import Letter, Mark, letters_of
-from ..log.phrases import blocks_text, tag_of
+from ..log.phrases import blocks_text, route_text, tag_of
 from ..log.spans import Span, open_turns_of, spans_of
 from ..log.transcript import transcript
 
@@ -228,7 +228,7 @@ def _requests(events: Sequence[ev.Event], spans: Iterable[Span]) -> Iterator[_Pl
         while len(routes) > 1 and routes[1][0] <= span.begin.seq:
             routes.pop(0)
         config = routes[0][1] if routes and routes[0][0] <= span.begin.seq else None
-        route = "/".join([part for part in (config.provider, config.model) if part]) if config is not None else ""
+        route = route_text(config.provider, config.model) if config is not None else ""
         again = "" if span.label == "model" else f" · {span.label}"
         text = one_line(f"request {route}{again}", ROOM)
         yield _Placed(span.begin.seq, _ASKS, Arrow(span.begin.time, "driver", "model", text))
