@@ -64,7 +64,9 @@ def break_out(said: str) -> None:
     """Fail in every task of the test that waits for something else than its children."""
     root = trio.lowlevel.current_root_task()
     assert root is not None
-    for task in [leaf for nursery in root.child_nurseries[-1:] for leaf in leaves(nursery)]:  # the others are trio's own
+    for task in [
+        leaf for nursery in root.child_nurseries[-1:] for leaf in leaves(nursery)
+    ]:  # the others are trio's own
         trio.lowlevel.reschedule(task, outcome.Error(pytest.fail.Exception(said)))
 
 

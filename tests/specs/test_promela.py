@@ -15,6 +15,8 @@ from treadle_specs.abstract.translation import Untranslatable, functions_of, tra
 from treadle_specs.abstract.walk import Walk, walk
 from treadle_specs.mutants import kill_by_spin, mutants
 
+pytestmark = pytest.mark.slow
+
 try:
     promela.tools()
     MISSING = ""

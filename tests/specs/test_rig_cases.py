@@ -16,6 +16,8 @@ from treadle_specs import run_cases
 from treadle_specs.rig import Desk
 from treadle_specs.rig.speaking import answer, serve
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COMMAND = f"{sys.executable} -m treadle_specs.rig"
 Json = dict[str, Any]

@@ -21,6 +21,8 @@ from treadle.session.store import SessionStore
 from treadle_adapters.stores import open_store
 from treadle_specs.store_kit import extend, refused, sample, stored_as
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("machine", "adapters", "specs", "diagrams", ".")
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
