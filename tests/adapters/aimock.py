@@ -48,7 +48,8 @@ def installed() -> Path:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip(
-            "neither Node.js nor npm is here" if node is npm else "Node.js comes without npm, or npm without it"
+            ("neither Node.js nor npm is here" if node is npm else "Node.js comes without npm, or npm without it")
+            + " (Debian packages: nodejs, npm)"
         )
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     major = re.match(r"v(\d+)", version)

@@ -21,6 +21,8 @@ from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 from treadle_adapters.models.openai_responses import OpenAIResponses
 
+pytestmark = pytest.mark.slow
+
 SPEED = 50.0
 """How much faster than real time trio's clock runs while a retry waits."""
 

@@ -12,6 +12,8 @@ from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 from treadle_adapters.models.openai_responses import OpenAIResponses
 
+pytestmark = pytest.mark.slow
+
 STORY = "Tell me a very long story about a river, with many chapters."
 
 MAKERS = {

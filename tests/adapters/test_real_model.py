@@ -15,6 +15,8 @@ from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 from treadle_adapters.models.openai_responses import OpenAIResponses
 
+pytestmark = pytest.mark.slow
+
 LONG = CallConfig(provider="p", model="any", max_tokens=1_000)
 SHORT = CallConfig(provider="p", model="any", max_tokens=16)
 STORY = user_message("Tell me a very long story about a river, with many chapters.", "u1")

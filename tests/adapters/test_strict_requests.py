@@ -18,6 +18,8 @@ from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = 200
 BATCH = 20
 URL = "http://provider.test/v1"

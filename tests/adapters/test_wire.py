@@ -96,6 +96,7 @@ async def test_a_body_cut_into_single_bytes_means_the_same(body: Body, mock_cloc
         check(body, await outcome(adapter))
 
 
+@pytest.mark.slow
 @pytest.mark.rule("Q5")
 @pytest.mark.parametrize("body", BODIES, ids=NAMES)
 async def test_a_body_cut_anywhere_means_the_same(body: Body, mock_clock: MockClock) -> None:

@@ -18,13 +18,15 @@ from treadle import AgentHandle, Answer, Call, Host, ModelRequest, ScriptedModel
 from treadle.points import AGENT_CREATED, AGENT_DISPOSED
 from treadle.session.events import TurnEnd
 
+pytestmark = pytest.mark.slow
+
 AGENTS = 500
 SECONDS = 60.0
 
 
 @pytest.mark.rule("L7", "O1")
 async def test_two_thousand_idle_agents_are_cheap() -> None:
-    count, rates = 2_000, []
+    count, costs = 2_000, []
     async with hosted() as host:
         await create(host)
         gc.collect()
@@ -32,9 +34,12 @@ async def test_two_thousand_idle_agents_are_cheap() -> None:
             begun = time.process_time()
             for _ in range(count // 4):
                 await create(host)
-            rates.append(count // 4 / (time.process_time() - begun))
+            created = time.process_time()
+            for _ in range(count // 4):
+                await trio.lowlevel.checkpoint()
+            costs.append((created - begun) / (time.process_time() - created))
         assert len(host.agents) == count + 1
-        assert max(rates) >= 10_000, rates
+        assert min(costs) <= 30, f"in checkpoints of trio, each some 3.4 µs on an idle machine: {costs}"
     async with hosted() as host:
         await create(host)
         gc.collect()

@@ -14,7 +14,10 @@ from treadle.session import events as ev
 from treadle.session.events import Event
 from treadle_diagrams import session_page, states_of
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium here (Debian package: chromium)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no chromium here (Debian package: chromium)"),
+]
 
 Open = Callable[..., Browser]
 MEDLEY = medley()

@@ -15,6 +15,8 @@ from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.rig.scripts import SCRIPTS, record
 
+pytestmark = pytest.mark.slow
+
 Logs = dict[str, tuple[SessionHeader, list[Event]]]
 KINDS = ("memory", "jsonl", "sqlite")
 

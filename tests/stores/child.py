@@ -45,7 +45,35 @@ async def hold(kind: str, directory: str, session_id: str) -> None:
 # --- agents that are killed -------------------------------------------------------------------------------------------
 
 
-def counting(path: Path) -> Any:
+class Killer:
+    """Kills this process a while after a sign of it; what others do on the machine does not count.
+
+    The signs are "begun", "acknowledged" and "counted"; the while is processor time, and none means at once.
+    """
+
+    def __init__(self, sign: str, number: int, work: float) -> None:
+        self._awaited, self._left, self._work = sign, number, work
+        self._seen = threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def see(self, sign: str) -> None:
+        """Something was done of which the file outside knows already."""
+        if sign == self._awaited:
+            self._left -= 1
+            if not self._left:
+                if not self._work:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                self._seen.set()
+
+    def _wait(self) -> None:
+        self._seen.wait()
+        begun, tick = time.process_time(), threading.Event()
+        while time.process_time() - begun < self._work:
+            tick.wait(0.0005)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counting(path: Path, killer: Killer) -> Any:
     """A tool that leaves a line in a file for each call that ran."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
@@ -53,6 +81,7 @@ def counting(path: Path) -> Any:
     def count(run: ToolRun) -> str:
         """Count."""
         os.write(descriptor, run.call.call_id.encode() + b"\n")
+        killer.see("counted")
         return "counted"
 
     return count
@@ -70,15 +99,18 @@ def answer(request: Any) -> Answer:
 
 async def work(task: dict[str, Any]) -> None:
     directory = Path(task["directory"])
+    killer = Killer(*task["kill"])
+    killer.see("begun")
     acknowledged = os.open(directory / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     async with open_store(task["kind"], directory) as store, Host(store=store) as host:
         host.models.register("scripted", ScriptedModel(default=answer))
-        host.tools.register(counting(directory / "counted"))
+        host.tools.register(counting(directory / "counted", killer))
         names = [one.header.id for one in (await store.list()).sessions]
         make = host.agents.resume if task["session"] in names else host.agents.create
         handle = await make(session_id=task["session"], agent_options=OPTIONS)
         while True:
             acknowledge(handle.agent, acknowledged)
+            killer.see("acknowledged")
             handle.agent.followup("go on")
             handle.agent.inject("by the way")
             await handle.agent.when_idle()
@@ -93,21 +125,12 @@ def acknowledge(agent: Agent, descriptor: int) -> None:
     os.write(descriptor, f"{len(events)} {total}\n".encode())
 
 
-def kill_after(work: float) -> None:
-    """Kill this process once it has worked for so many seconds; what others do on the machine does not count."""
-    begun, tick = time.process_time(), threading.Event()
-    while time.process_time() - begun < work:
-        tick.wait(0.0005)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def fork_agents() -> None:
     for line in sys.stdin:
         task = json.loads(line)
         pid = os.fork()
         if pid == 0:
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            threading.Thread(target=kill_after, args=(task["work"],), daemon=True).start()
             try:
                 trio.run(work, task)
             except BaseException as error:

@@ -21,6 +21,8 @@ from treadle.session.store import SessionStore
 from treadle_adapters.stores import open_store
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("machine", "adapters", "specs", "diagrams", ".")
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
@@ -131,7 +133,7 @@ async def test_agents_killed_at_random_moments_lose_nothing_acknowledged_and_rer
     for number in range(kills):
         directory = tmp_path / f"run-{number // 20}"
         directory.mkdir(exist_ok=True)
-        task = {"kind": kind, "directory": str(directory), "session": "s", "work": chance.uniform(0.004, 0.09)}
+        task = {"kind": kind, "directory": str(directory), "session": "s", "kill": moment(chance)}
         status = int(ask(parent, json.dumps(task)))
         assert os.WTERMSIG(status) == signal.SIGKILL, f"ended by itself: {status}"
         async with open_store(kind, directory) as store:
@@ -139,6 +141,13 @@ async def test_agents_killed_at_random_moments_lose_nothing_acknowledged_and_rer
                 met[what] = met.get(what, 0) + 1
     assert met.get("resumed", 0) > kills / 5, f"the kills came too early: {met}"
     assert met.get("inside a turn", 0) > kills / 50, f"the kills missed the turns: {met}"
+
+
+def moment(chance: random.Random) -> tuple[str, int, float]:
+    """Which sign of an agent to wait for, the how many-eth of it, and how much processor time to leave it then."""
+    sign = chance.choice(["begun", "acknowledged", "acknowledged", "counted"])
+    number = 1 if sign == "begun" else chance.randint(1, 4)
+    return sign, number, 0 if sign == "counted" and chance.random() < 0.5 else chance.uniform(0, 0.03)
 
 
 async def check_killed(store: SessionStore, directory: Path) -> set[str]:

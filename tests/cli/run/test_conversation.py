@@ -10,6 +10,8 @@ import pytest
 from tests.cli.chat_server import ChatServer, Hold, serving
 from tests.cli.terminal import CONTROL_C, CONTROL_D, DEADLINE, Terminal
 
+pytestmark = pytest.mark.slow
+
 PROMPT = "› "
 
 

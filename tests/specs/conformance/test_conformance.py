@@ -21,6 +21,8 @@ from treadle_specs.conformance.verdicts import CaseResult, Verdict
 from treadle_specs.conformance.wrong import MUTANTS, MutantRig, mutant
 from treadle_specs.exploration.violation import Violation
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TOY = f"{sys.executable} -I {ROOT / 'examples' / 'asyncio_rig.py'}"
 

@@ -17,6 +17,8 @@ from treadle_specs.conformance.sweeps import SCENARIOS, sweep
 from treadle_specs.exploration.explorer import explore
 from treadle_specs.exploration.violation import Violation
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 20
 CHOSEN = settings(profile(600), phases=(Phase.generate,))
 each_fault = pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in FAULTS])

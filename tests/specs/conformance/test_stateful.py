@@ -16,6 +16,8 @@ from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.oracle import Oracle
 from treadle_specs.conformance.stateful import Suite, profile, run_suite
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:

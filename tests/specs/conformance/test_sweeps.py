@@ -15,6 +15,8 @@ import pytest
 from treadle_specs.conformance.oracle import Oracle
 from treadle_specs.conformance.sweeps import CALLS, FAILING, SCENARIOS, fail_every_call, reenter, sweep
 
+pytestmark = pytest.mark.slow
+
 each_scenario = pytest.mark.parametrize("name", SCENARIOS)
 ASKS = ("next-turn", "next-step")
 

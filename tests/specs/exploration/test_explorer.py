@@ -23,6 +23,8 @@ from treadle_specs.exploration.violation import Violation
 
 from .walks import expected_log, play, random_walk, reduced
 
+pytestmark = pytest.mark.slow
+
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 

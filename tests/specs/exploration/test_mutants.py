@@ -10,6 +10,8 @@ from treadle.lifecycle import TABLE, Lifecycle, State
 from treadle_specs.exploration import mutants
 from treadle_specs.exploration.mutants import EQUIVALENT, Grade, Mutant
 
+pytestmark = pytest.mark.slow
+
 ALL = list(mutants.mutants())
 BY_NAME = {mutant.name: mutant for mutant in ALL}
 VERBS = [mutant for mutant in ALL if mutant.kind == "verb"]

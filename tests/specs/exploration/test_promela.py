@@ -15,6 +15,8 @@ from treadle_specs.exploration.abstract.translation import Untranslatable, funct
 from treadle_specs.exploration.abstract.walk import Walk, walk
 from treadle_specs.exploration.mutants import kill_by_spin, mutants
 
+pytestmark = pytest.mark.slow
+
 try:
     promela.tools()
     MISSING = ""

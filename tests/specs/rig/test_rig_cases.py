@@ -16,6 +16,8 @@ from treadle_specs import run_cases
 from treadle_specs.rig.desk import Desk
 from treadle_specs.rig.wire import answer, serve
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 COMMAND = f"{sys.executable} -m treadle_specs.rig"
 Json = dict[str, Any]

@@ -1,0 +1,42 @@
+"""How the whole suite runs: a timeout for each test, and who shares a process when several run."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tests.timeouts import pytest_timeout_set_timer
+
+__all__ = ["pytest_timeout_set_timer"]
+
+SHARED = {
+    "aimock": "aimock",
+    "browser": "browser",
+    "llama": "llama",
+    "report": "explorer",
+    "verdicts": "promela",
+    "walked": "promela",
+}
+"""Fixtures that cost seconds to make, and the group whose tests run in one process and share them."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """A test that is named runs in this process, where it can be watched."""
+    return 0 if any("::" in word for word in config.args) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests go first, so that no process is left with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
+        for name in getattr(item, "fixturenames", ()):
+            if name in SHARED:
+                item.add_marker(pytest.mark.xdist_group(SHARED[name]))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
