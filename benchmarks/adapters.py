@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 import httpx
 
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.messages import (
     AssistantMessage,
     Message,
     SystemMessage,
@@ -19,9 +20,8 @@ from treadle.models.messages import (
     ToolResultMessage,
     user_message,
 )
-from treadle.models.stream import TextDelta
-from treadle.session.config import CallConfig, ToolSchema
-from treadle.signal import Signal
+from treadle.words.signal import Signal
+from treadle.words.stream import TextDelta
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 from .measure import SLICES, Benchmark, Pair, Sample

@@ -17,11 +17,10 @@ from pathlib import Path
 import msgspec
 
 from treadle import AgentOptions, AssistantMessage, Completed, Event, Finish, Host, Text, TimedStream
-from treadle.models.messages import user_message
-from treadle.models.stream import BlockEnd, BlockStart, Finished, Segment
 from treadle.session.codec import encode_header
-from treadle.session.config import CallConfig
-from treadle.session.events import (
+from treadle.session.log import Session, new_header
+from treadle.words.call_config import CallConfig
+from treadle.words.events import (
     AssistantMessageAdded,
     InboxSpliced,
     RequestHeader,
@@ -32,7 +31,8 @@ from treadle.session.events import (
     UserMessageAdded,
     encode_event,
 )
-from treadle.session.log import Session, new_header
+from treadle.words.messages import user_message
+from treadle.words.stream import BlockEnd, BlockStart, Finished, Segment
 from treadle_adapters.stores.jsonl import JsonlStore
 
 from .measure import SLICES, Benchmark, Pair, Sample

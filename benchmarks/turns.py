@@ -9,7 +9,7 @@ from typing import Any, cast
 import trio
 
 from treadle import Agent, Host, Mode
-from treadle.points import POINTS
+from treadle.hooks.points import POINTS
 
 from .floors import TurnFloor
 from .measure import SLICES, Benchmark, Pair, Sample

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from treadle import AgentOptions, DuplicateSession, Host, MisuseError, ScriptedModel, TextDelta
 from treadle.asyncio import Bridge, BridgedAgent
-from treadle.frames import FrameChunk, FrameEnd
+from treadle.words.frames import FrameChunk, FrameEnd
 
 OPTIONS = AgentOptions(provider="scripted", model="small")
 

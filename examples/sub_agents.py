@@ -2,7 +2,8 @@
 
 import trio
 
-from treadle import AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel, subagent
+from treadle import AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel
+from treadle.host import subagent
 
 OPTIONS = AgentOptions(provider="scripted", model="small")
 

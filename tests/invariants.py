@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from treadle.inbox import Inbox
+from treadle.kernel.pending import Inbox
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import AssistantMessage, Message, ToolResultMessage
-from treadle.session.events import (
+from treadle.session.log import Session
+from treadle.session.surface import Surface
+from treadle.words.events import (
     AssistantAttempt,
     AssistantMessageAdded,
     Event,
@@ -25,8 +26,7 @@ from treadle.session.events import (
     decode_event,
     encode_event,
 )
-from treadle.session.log import Session
-from treadle.session.surface import Surface
+from treadle.words.messages import AssistantMessage, Message, ToolResultMessage
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:

@@ -35,8 +35,7 @@ from treadle import (
     UserMessage,
     message,
 )
-from treadle.models.stream import BlockEnd, BlockStart, TextDelta
-from treadle.points import (
+from treadle.hooks.points import (
     AGENT_DISPOSED,
     AGENT_ERROR,
     AGENT_PARKED,
@@ -50,7 +49,7 @@ from treadle.points import (
     TOOLS_RESULT,
     AgentError,
 )
-from treadle.session.events import (
+from treadle.words.events import (
     AssistantAttempt,
     AssistantMessageAdded,
     InboxSpliced,
@@ -64,6 +63,7 @@ from treadle.session.events import (
     TurnStart,
     UserMessageAdded,
 )
+from treadle.words.stream import BlockEnd, BlockStart, TextDelta
 
 settled = trio.testing.wait_all_tasks_blocked
 """Run until nothing can go on by itself."""

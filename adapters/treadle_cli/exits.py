@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from treadle.models.failures import Failure
-from treadle.session.reasons import Aborted, Blocked, EndReason, Errored, MaxTokens
+from treadle.words.failures import Failure
+from treadle.words.reasons import Aborted, Blocked, EndReason, Errored, MaxTokens
 
 
 class Exit(IntEnum):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.agent import Agent
-from treadle.lifecycle import Lifecycle
-from treadle.models.messages import UserMessage
+from treadle.agent.agent import Agent
+from treadle.kernel.lifecycle import Lifecycle
 from treadle.printable import one_line
 from treadle.session.log import Session
+from treadle.words.messages import UserMessage
 
 from .drawing.markup import markup
 from .drawing.units import counted, duration

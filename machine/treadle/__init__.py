@@ -4,15 +4,15 @@ A ``Host`` holds agents; an ``Agent`` takes messages, runs turns, and can be sto
 anything. Everything it does is decided by a pure kernel along one lifecycle table, and recorded in a session log.
 """
 
-from .agent import Agent
-from .agent_inbox import Inbox, message
-from .config import Config, load_config
-from .contexts import ContextSource
-from .creation import AgentFactory, CreateOptions, ResumeOptions
-from .default_model import DefaultModel, ModelSelection, SelectionEditor
-from .effects import Admitted, Rejected
-from .ending import Ending
-from .engine import Converging
+from .agent.agent import Agent
+from .agent.creation import AgentFactory, CreateOptions, ResumeOptions
+from .agent.ending import Ending
+from .agent.engine import Converging
+from .agent.handle import AgentHandle
+from .agent.inbox import Inbox, message
+from .agent.initiator import current_initiator
+from .agent.options import AgentOptions, register_agent_option
+from .agent.receipts import Receipt
 from .errors import (
     AgentBusy,
     AgentDisposed,
@@ -42,16 +42,50 @@ from .errors import (
     ToolError,
     TreadleError,
 )
-from .factory import LoopFactory
-from .handle import AgentHandle
-from .hooks import Emit, HookPoint, Mode, Serial, Waterfall
-from .host import Host
+from .hooks.dispatch import Emit, HookPoint, Mode, Serial, Waterfall
+from .hooks.scope import Scope
+from .host.config import Config, load_config
+from .host.default_model import DefaultModel, ModelSelection, SelectionEditor
+from .host.host import Host
+from .host.opening import open_agent
+from .host.presets.components import Composition
+from .host.presets.documents import PresetDefinition, read_definition
+from .host.presets.presets import PresetDocument, PresetInventory, PresetRoster, Presets
+from .host.presets.revisions import ComponentRow, Lease, PresetInfo
+from .host.profile import TomlProfile
+from .host.registry import Agents
+from .host.sessions import Sessions
+from .host.subagent import subagent
 from .ids import AttemptId, CallId, MessageId, SessionId, new_id, session_id
-from .initiator import current_initiator
-from .lifecycle import LIFECYCLE, TABLE, Lifecycle, Row, State, Trigger
+from .kernel.effects import Admitted, Rejected
+from .kernel.lifecycle import LIFECYCLE, TABLE, Lifecycle, Row, State, Trigger
+from .loop.factory import LoopFactory
+from .loop.retry import Retries, install_retries
 from .models.adapter import ModelAdapter, ModelInfo, ModelRequest, RetryPolicy
-from .models.failures import Code, Failure, ModelFailure
-from .models.messages import (
+from .models.routes import Models, PreparedCall
+from .models.scripted import Answer, Call, ScriptedModel
+from .prompt.contexts import ContextSource
+from .prompt.registry import PERSONA, PromptRegistry
+from .session.log import Session, SessionHeader
+from .session.memory import MemoryStore
+from .session.projections import Projection
+from .session.repair import Recovery
+from .session.store import (
+    Listed,
+    Listing,
+    OpenSession,
+    SessionStore,
+    SessionWriter,
+    StoredSession,
+    TornTail,
+    Unreadable,
+)
+from .tools.definition import Tool, ToolOutput, ToolRun, tool
+from .tools.registry import ToolRegistry
+from .words.call_config import CallConfig, ToolSchema
+from .words.events import Event, decode_event, encode_event, event
+from .words.failures import Code, Failure, ModelFailure
+from .words.messages import (
     AgentSource,
     AssistantMessage,
     Block,
@@ -68,39 +102,7 @@ from .models.messages import (
     UserMessage,
     UserSource,
 )
-from .models.runtime import Models, PreparedCall
-from .models.scripted import Answer, Call, ScriptedModel
-from .models.stream import (
-    ArgumentsDelta,
-    BlockEnd,
-    BlockStart,
-    Chunk,
-    Finish,
-    Finished,
-    ReasoningDelta,
-    TextDelta,
-    TimedStream,
-    Usage,
-    UsageReport,
-)
-from .opening import open_agent
-from .options import AgentOptions, register_agent_option
-from .preset_components import Composition
-from .preset_documents import PresetDefinition, read_definition
-from .preset_revisions import ComponentRow, Lease, PresetInfo
-from .presets import PresetDocument, PresetInventory, PresetRoster, Presets
-from .profile import TomlProfile
-from .prompt_parts import PERSONA, PromptRegistry
-from .receipts import Receipt
-from .registry import Agents
-from .retry import Retries, install_retries
-from .scope import Scope
-from .session.config import CallConfig, ToolSchema
-from .session.events import Event, decode_event, encode_event, event
-from .session.log import Session, SessionHeader
-from .session.memory import MemoryStore
-from .session.projections import Projection
-from .session.reasons import (
+from .words.reasons import (
     Aborted,
     Blocked,
     ByDisposal,
@@ -114,22 +116,20 @@ from .session.reasons import (
     Interrupted,
     MaxTokens,
 )
-from .session.repair import Recovery
-from .session.store import (
-    Listed,
-    Listing,
-    OpenSession,
-    SessionStore,
-    SessionWriter,
-    StoredSession,
-    TornTail,
-    Unreadable,
+from .words.signal import Signal
+from .words.stream import (
+    ArgumentsDelta,
+    BlockEnd,
+    BlockStart,
+    Chunk,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    TimedStream,
+    Usage,
+    UsageReport,
 )
-from .sessions import Sessions
-from .signal import Signal
-from .subagent import subagent
-from .tools.definition import Tool, ToolOutput, ToolRun, tool
-from .tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
 

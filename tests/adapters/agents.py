@@ -13,10 +13,10 @@ from attrs import define, field
 from tests.invariants import check_invariants
 from tests.stage import asked, line
 from treadle import Agent, AgentOptions, ModelRequest, Tool, open_agent
-from treadle.frames import FrameChunk
-from treadle.points import ASSISTANT_STREAM, LLM_STREAM
-from treadle.session.events import AssistantMessageAdded
-from treadle.session.reasons import EndReason
+from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM
+from treadle.words.events import AssistantMessageAdded
+from treadle.words.frames import FrameChunk
+from treadle.words.reasons import EndReason
 from treadle_adapters.models.http_model import HTTPModel
 
 NOISE = ("inbox ", "header ", "context")

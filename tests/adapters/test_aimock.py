@@ -15,7 +15,7 @@ from tests.adapters.agents import Talk, talking
 from tests.adapters.aimock import AIMock
 from tests.stage import Gate
 from treadle import Aborted, Completed, Errored, Reasoning, RetryPolicy, tool
-from treadle.session.events import AssistantAttempt, RetryScheduled, RetryStarted
+from treadle.words.events import AssistantAttempt, RetryScheduled, RetryStarted
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

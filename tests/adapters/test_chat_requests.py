@@ -7,7 +7,8 @@ import pytest
 
 from tests.adapters.wires import request
 from treadle.errors import MisuseError
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.messages import (
     BLOCKS,
     AssistantMessage,
     Message,
@@ -20,7 +21,6 @@ from treadle.models.messages import (
     UserMessage,
     user_message,
 )
-from treadle.session.config import CallConfig, ToolSchema
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"

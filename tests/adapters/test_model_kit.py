@@ -11,9 +11,9 @@ from attrs import evolve, frozen
 
 from tests.adapters.wires import Body, MemoryTransport, bodies
 from treadle.models.adapter import ModelAdapter, ModelInfo, ModelRequest
-from treadle.models.failures import Failure
 from treadle.models.scripted import Answer, Call, ScriptedModel
-from treadle.models.stream import (
+from treadle.words.failures import Failure
+from treadle.words.stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,

@@ -9,8 +9,10 @@ import pytest
 
 from tests.adapters.wires import MemoryTransport, Outcome, bodies, memory, outcome, request
 from treadle.models.adapter import ModelInfo
-from treadle.models.failures import ModelFailure
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.events import AssistantMessageAdded, Event, decode_event, encode_event
+from treadle.words.failures import ModelFailure
+from treadle.words.messages import (
     AssistantMessage,
     Message,
     Reasoning,
@@ -22,9 +24,7 @@ from treadle.models.messages import (
     UserMessage,
     user_message,
 )
-from treadle.models.stream import BlockEnd, Usage
-from treadle.session.config import CallConfig, ToolSchema
-from treadle.session.events import AssistantMessageAdded, Event, decode_event, encode_event
+from treadle.words.stream import BlockEnd, Usage
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.deepseek import DeepSeek
 from treadle_adapters.models.http_model import HTTPModel

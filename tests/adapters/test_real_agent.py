@@ -5,8 +5,8 @@ import trio
 
 from tests.adapters.agents import busy, talking
 from treadle import Aborted, MaxTokens, ToolSchema
-from treadle.models.stream import TextDelta
-from treadle.session.events import AssistantAttempt
+from treadle.words.events import AssistantAttempt
+from treadle.words.stream import TextDelta
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

@@ -19,11 +19,11 @@ from attrs import define, field, frozen
 
 from treadle.models.adapter import ModelAdapter, ModelRequest
 from treadle.models.assembly import Recorder
-from treadle.models.failures import Failure, ModelFailure
-from treadle.models.messages import AssistantMessage, Block, Message, Reasoning, Text, user_message
-from treadle.models.stream import Chunk, Usage
-from treadle.session.config import CallConfig, ToolSchema
-from treadle.signal import Signal
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.failures import Failure, ModelFailure
+from treadle.words.messages import AssistantMessage, Block, Message, Reasoning, Text, user_message
+from treadle.words.signal import Signal
+from treadle.words.stream import Chunk, Usage
 
 HERE = Path(__file__).parent / "wire"
 After = Literal["close", "abort", "hold"]

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.diagrams.logs import Log, medley, scripted
-from treadle.models.messages import USER, HookSource, Text, ToolSource, UserMessage
-from treadle.session import events as ev
-from treadle.session import reasons
+from treadle.words import events as ev
+from treadle.words import reasons
+from treadle.words.messages import USER, HookSource, Text, ToolSource, UserMessage
 from treadle_diagrams.log.letters import Letter, letters_of
 
 

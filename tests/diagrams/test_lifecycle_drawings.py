@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve, frozen
 from transitions.extensions import GraphMachine
 
-from treadle.lifecycle import INITIAL, TABLE, Row, State, Trigger
+from treadle.kernel.lifecycle import INITIAL, TABLE, Row, State, Trigger
 from treadle_diagrams import dot, mermaid, svg, table_markdown
 from treadle_diagrams.lifecycle.graph import graph_of
 

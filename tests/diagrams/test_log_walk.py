@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from treadle import inputs as i
-from treadle.effects import Proceed, Record, Reread
-from treadle.kernel import Kernel
-from treadle.lifecycle import TABLE, Lifecycle, Row, State, Stateful, Trigger
-from treadle.models.failures import Failure
-from treadle.models.messages import USER, AssistantMessage, HookSource, Source, Text, ToolCall, UserMessage
-from treadle.session.events import (
+from treadle.kernel import inputs as i
+from treadle.kernel.effects import Proceed, Record, Reread
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import TABLE, Lifecycle, Row, State, Stateful, Trigger
+from treadle.words.events import (
     AssistantAttempt,
     AssistantMessageAdded,
     EndSeed,
@@ -23,7 +21,9 @@ from treadle.session.events import (
     TurnStart,
     type_of,
 )
-from treadle.session.reasons import ByHook, ByUser, Completed, Interrupted
+from treadle.words.failures import Failure
+from treadle.words.messages import USER, AssistantMessage, HookSource, Source, Text, ToolCall, UserMessage
+from treadle.words.reasons import ByHook, ByUser, Completed, Interrupted
 from treadle_diagrams import passages_of, svg, walk_of
 
 S, T = State, Trigger

@@ -8,7 +8,7 @@ import pytest
 
 from tests.diagrams.logs import HEADER, Log, long_log, scripted
 from tests.stage import stage
-from treadle.lifecycle import LIFECYCLE, TABLE, Lifecycle
+from treadle.kernel.lifecycle import LIFECYCLE, TABLE, Lifecycle
 from treadle.session.log import Session
 from treadle_diagrams import svg
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.diagrams.logs import scripted
 from treadle.errors import MisuseError
-from treadle.lifecycle import TABLE, State, Trigger
+from treadle.kernel.lifecycle import TABLE, State, Trigger
 from treadle_diagrams import Visit, Walk, dot, merge_walks, mermaid, svg, table_markdown, walk_of, walk_through
 from treadle_specs.rig.scripts import SCRIPTS
 

@@ -7,7 +7,7 @@ import pytest
 from tests.diagrams.logs import HEADER, scripted
 from treadle.errors import MisuseError, SessionCorrupt, SessionFormatUnsupported
 from treadle.session.codec import encode_header
-from treadle.session.events import encode_event
+from treadle.words.events import encode_event
 from treadle_diagrams.log.file import LineReader, read_session
 
 EVENTS = scripted("one-tool")

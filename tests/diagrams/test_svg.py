@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve, frozen
 
 from treadle.errors import MisuseError
-from treadle.lifecycle import TABLE, State, Trigger
+from treadle.kernel.lifecycle import TABLE, State, Trigger
 from treadle_diagrams import Visit, Walk, duration, svg, walk_through
 from treadle_diagrams.lifecycle.graph import graph_of
 from treadle_diagrams.lifecycle.layout import PLACES, ROUTES

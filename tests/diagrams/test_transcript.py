@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tests.diagrams.logs import Log, medley, scripted
-from treadle.models.failures import Failure
-from treadle.models.stream import Finish, Usage
-from treadle.session import events as ev
-from treadle.session import reasons
-from treadle.session.events import Event, Replace
 from treadle.session.log import Session
+from treadle.words import events as ev
+from treadle.words import reasons
+from treadle.words.events import Event, Replace
+from treadle.words.failures import Failure
+from treadle.words.stream import Finish, Usage
 from treadle_diagrams.log.entries import plain
 from treadle_diagrams.log.transcript import Teller, transcript
 from treadle_specs.rig.scripts import SCRIPTS

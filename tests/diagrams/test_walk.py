@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import InvalidData, MisuseError
-from treadle.lifecycle import TABLE, Row, State, Trigger
+from treadle.kernel.lifecycle import TABLE, Row, State, Trigger
 from treadle_diagrams import (
     Passage,
     Visit,

@@ -29,9 +29,9 @@ from treadle import (
     encode_event,
     tool,
 )
-from treadle.models.stream import ArgumentsDelta, BlockEnd, BlockStart, Finish, Finished, ReasoningDelta, TextDelta
-from treadle.points import PRE_STEP, SESSION_EVENT, SYSTEM_PROMPT_ASSEMBLE
-from treadle.session.events import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
+from treadle.hooks.points import PRE_STEP, SESSION_EVENT, SYSTEM_PROMPT_ASSEMBLE
+from treadle.words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
+from treadle.words.stream import ArgumentsDelta, BlockEnd, BlockStart, Finish, Finished, ReasoningDelta, TextDelta
 
 SLOW = Answer("on it", calls=[Call("slow", id="c1")])
 

@@ -23,10 +23,10 @@ from treadle import (
     State,
     tool,
 )
-from treadle.frames import FrameChunk
-from treadle.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT
-from treadle.session.events import Replace, UserMessageAdded
-from treadle.subagent import subagent
+from treadle.hooks.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT
+from treadle.host.subagent import subagent
+from treadle.words.events import Replace, UserMessageAdded
+from treadle.words.frames import FrameChunk
 
 
 @pytest.mark.rule("O4", "L9", "N7")

@@ -11,10 +11,10 @@ import trio
 from tests.session.sweeping import check_reloaded, furnish, resumed
 from tests.stores.makers import jam_file, jsonl
 from treadle import Answer, Call, Event, Host, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
-from treadle.points import AGENT_ERROR, AgentError
+from treadle.hooks.points import AGENT_ERROR, AgentError
 from treadle.session.codec import encode_header
-from treadle.session.events import encode_event
 from treadle.session.log import Session
+from treadle.words.events import encode_event
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore

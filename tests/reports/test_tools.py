@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from tests.stage import Stage, note, settled, stage
 from treadle import Answer, Call, Host, State, Text, ToolRun, encode_event, tool
-from treadle.session.events import ToolResultAdded
+from treadle.words.events import ToolResultAdded
 
 
 def ends(s: Stage) -> list[str]:

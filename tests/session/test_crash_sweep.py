@@ -8,9 +8,9 @@ import pytest
 from tests.session.sweeping import check_reloaded, furnish, resumed
 from treadle import Event, Host, SessionHeader
 from treadle.session.codec import encode_header
-from treadle.session.events import encode_event
 from treadle.session.memory import MemoryStore
 from treadle.session.store import SessionStore
+from treadle.words.events import encode_event
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.rig.scripts import SCRIPTS, record

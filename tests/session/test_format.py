@@ -12,9 +12,9 @@ from tests.session.sweeping import furnish, resumed
 from treadle import Host, SessionFormatUnsupported, ToolResultMessage, encode_event
 from treadle.errors import InvalidData
 from treadle.session.codec import encode_header, read_header
-from treadle.session.events import known_types
 from treadle.session.log import FORMAT_VERSION, Session
 from treadle.session.upgrade import FIRST_VERSION, STEPS, Step, chain_from
+from treadle.words.events import known_types
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.reports import log_format
 

@@ -30,15 +30,15 @@ from treadle import (
     decode_event,
     encode_event,
 )
-from treadle.factory import restore
-from treadle.models.messages import AssistantMessage, Message, UserMessage
-from treadle.models.stream import BlockStart
-from treadle.points import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
-from treadle.request_state import restore_requests
-from treadle.session.events import InboxSpliced, RequestHeader, StepStart, ToolResultAdded, TurnEnd, TurnStart
+from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
+from treadle.loop.factory import restore
+from treadle.loop.request_state import restore_requests
 from treadle.session.log import Session, new_header
 from treadle.session.memory import MemoryStore
 from treadle.session.repair import repair
+from treadle.words.events import InboxSpliced, RequestHeader, StepStart, ToolResultAdded, TurnEnd, TurnStart
+from treadle.words.messages import AssistantMessage, Message, UserMessage
+from treadle.words.stream import BlockStart
 from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
 

@@ -14,17 +14,10 @@ from trio.testing import MockClock
 from treadle import Host, InvariantViolated, ModelRequest
 from treadle.checks import LogMonitor, SessionChecks, check_request
 from treadle.checks.history import contribution, difference, unanswered
-from treadle.models.messages import AssistantMessage, Reasoning, Text, ToolCall, user_message
-from treadle.session.events import (
-    AssistantMessageAdded,
-    Event,
-    Replace,
-    ToolResultAdded,
-    TurnEnd,
-    UserMessageAdded,
-)
 from treadle.session.log import Session
-from treadle.signal import Signal
+from treadle.words.events import AssistantMessageAdded, Event, Replace, ToolResultAdded, TurnEnd, UserMessageAdded
+from treadle.words.messages import AssistantMessage, Reasoning, Text, ToolCall, user_message
+from treadle.words.signal import Signal
 from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
 
 

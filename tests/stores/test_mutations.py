@@ -7,9 +7,9 @@ import pytest
 from tests.session.sweeping import furnish, resumed
 from treadle import Event, Host, SessionCorrupt, SessionHeader
 from treadle.session.codec import encode_header
-from treadle.session.events import encode_event
 from treadle.session.log import Session
 from treadle.session.store import StoredSession
+from treadle.words.events import encode_event
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.kits.store_bench import extend, refused
 from treadle_specs.logs.mutations import EMPTY, KEPT, LOUD, MIDDLE, MUTATIONS, TAIL, UNREADABLE, mutate

@@ -14,10 +14,10 @@ import pytest
 
 from tests.invariants import check_invariants
 from treadle import Event, SessionLocked, encode_event
-from treadle.session.events import ToolCallStarted, ToolResultAdded
 from treadle.session.log import Session
 from treadle.session.repair import repair
 from treadle.session.store import SessionStore
+from treadle.words.events import ToolCallStarted, ToolResultAdded
 from treadle_adapters.stores import open_store
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 

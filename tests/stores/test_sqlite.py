@@ -9,7 +9,7 @@ import trio
 
 from tests.session.sweeping import furnish
 from treadle import Host, MisuseError, SessionCorrupt, SessionFormatUnsupported, StoreFailure
-from treadle.points import AGENT_ERROR, AgentError
+from treadle.hooks.points import AGENT_ERROR, AgentError
 from treadle_adapters.stores import open_store
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from treadle.errors import MisuseError
-from treadle.models.failures import Code, Failure, ModelFailure
+from treadle.words.failures import Code, Failure, ModelFailure
 
 HIDDEN = "[hidden]"
 """Stands where a secret stood."""

@@ -11,7 +11,7 @@ import httpx
 import trio
 
 from treadle.lossless import repair_text
-from treadle.models.failures import MAX_MESSAGE, Code, Failure, ModelFailure
+from treadle.words.failures import MAX_MESSAGE, Code, Failure, ModelFailure
 
 from .retry_after import retry_after
 

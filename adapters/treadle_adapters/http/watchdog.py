@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import trio
 
-from treadle.models.failures import Code, Failure, ModelFailure
+from treadle.words.failures import Code, Failure, ModelFailure
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from treadle.models.adapter import ModelInfo, ModelRequest
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.messages import (
     AssistantMessage,
     Block,
     Message,
@@ -19,7 +20,6 @@ from treadle.models.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.session.config import CallConfig, ToolSchema
 
 from .anthropic_stream import MessagesDecoder
 from .decoding import Decoder

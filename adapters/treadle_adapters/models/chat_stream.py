@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.models.failures import Code, Failure, ModelFailure
-from treadle.models.stream import Finish, Usage
+from treadle.words.failures import Code, Failure, ModelFailure
+from treadle.words.stream import Finish, Usage
 
 from ..http.failures import failure_of_error
 from .chat_calls import CallAssembler

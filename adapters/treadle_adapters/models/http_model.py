@@ -13,8 +13,8 @@ import trio
 
 from treadle.errors import MisuseError
 from treadle.models.adapter import UNKNOWN_MODEL, ModelInfo, ModelRequest, RetryPolicy
-from treadle.models.failures import Code, Failure, ModelFailure, clean_failure, describe
-from treadle.models.stream import Chunk
+from treadle.words.failures import Code, Failure, ModelFailure, clean_failure, describe
+from treadle.words.stream import Chunk
 
 from ..http.credentials import Credential, redact
 from ..http.endpoint import Endpoint

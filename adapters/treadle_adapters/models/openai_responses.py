@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig, ToolSchema
+from treadle.words.messages import (
     AssistantMessage,
     Message,
     Reasoning,
@@ -14,7 +15,6 @@ from treadle.models.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.session.config import CallConfig, ToolSchema
 
 from .decoding import Decoder
 from .encoding import content_text, encode, result_text, safe_arguments, safe_id, safe_name

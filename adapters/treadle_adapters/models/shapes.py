@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from treadle.models.failures import Code, Failure, ModelFailure
+from treadle.words.failures import Code, Failure, ModelFailure
 
 from ..http.failures import beginning
 

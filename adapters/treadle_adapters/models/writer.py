@@ -8,8 +8,8 @@ import msgspec
 
 from treadle.lossless import repair_text
 from treadle.models.assembly import MAX_CALLS, MAX_CHARACTERS
-from treadle.models.failures import Code, Failure, ModelFailure
-from treadle.models.stream import (
+from treadle.words.failures import Code, Failure, ModelFailure
+from treadle.words.stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,

@@ -18,11 +18,11 @@ from attrs import frozen
 from treadle.errors import DuplicateSession, SessionCorrupt, SessionLocked, SessionNotFound, StoreFailure
 from treadle.ids import session_id as checked_id
 from treadle.session.codec import encode_header
-from treadle.session.events import Event, encode_event
 from treadle.session.fork import fork_stored
 from treadle.session.log import SessionHeader
 from treadle.session.store import Listing, OpenSession, StoredSession, TornTail, readable
 from treadle.session.writer import WINDOW, BatchWriter
+from treadle.words.events import Event, encode_event
 
 from .files import AppendFile, Write, in_thread, make_directory, read_all, sync_directory, to_end, write_whole
 from .frames import pack, unpack

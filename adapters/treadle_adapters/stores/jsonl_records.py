@@ -9,9 +9,9 @@ from attrs import define, field
 
 from treadle.errors import InvalidData, SessionCorrupt, TreadleError
 from treadle.session.codec import Reader, read_header
-from treadle.session.events import Event
 from treadle.session.memory import misplaced
 from treadle.session.store import TornTail
+from treadle.words.events import Event
 
 BLANK = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"

@@ -20,10 +20,10 @@ from treadle.errors import (
 )
 from treadle.ids import new_id
 from treadle.session.codec import Reader, encode_header, read_header
-from treadle.session.events import Event, encode_event
 from treadle.session.log import SessionHeader, wall_clock
 from treadle.session.memory import misplaced, title_of
 from treadle.session.store import Listed, Listing, StoredSession, Unreadable
+from treadle.words.events import Event, encode_event
 
 SCHEMA_VERSION = 1
 SCHEMA = """

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 import trio
 from attrs import define, field, frozen
 
-from treadle.agent import Agent
-from treadle.agent_inbox import message
-from treadle.handle import AgentHandle
-from treadle.models.messages import UserMessage
+from treadle.agent.agent import Agent
+from treadle.agent.handle import AgentHandle
+from treadle.agent.inbox import message
 from treadle.models.scripted import Call, ScriptedModel
-from treadle.session.events import decode_event, encode_event
 from treadle.session.log import Session
-from treadle.signal import Signal
 from treadle.tools.definition import Tool, tool
+from treadle.words.events import decode_event, encode_event
+from treadle.words.messages import UserMessage
+from treadle.words.signal import Signal
 
 from ..terminal.gutter import Gutter
 from .stage import Cue, Pace, lines

@@ -13,21 +13,28 @@ from rich.table import Table
 from rich.text import Text
 
 import treadle
-from treadle.agent import Agent
-from treadle.decisions import Enter
-from treadle.frames import FrameChunk
-from treadle.host import Host
-from treadle.lifecycle import TABLE, Row, State, Trigger
-from treadle.models.messages import text_of
+from treadle.agent.agent import Agent
+from treadle.agent.options import AgentOptions
+from treadle.hooks.decisions import Enter
+from treadle.hooks.points import (
+    ASSISTANT_STREAM,
+    PRE_STEP,
+    SESSION_EVENT,
+    TURN_STOPPING,
+    AssistantStream,
+    SessionEventAdded,
+)
+from treadle.hooks.scope import Scope
+from treadle.host.host import Host
+from treadle.kernel.lifecycle import TABLE, Row, State, Trigger
 from treadle.models.scripted import ScriptedModel
-from treadle.models.stream import TextDelta
-from treadle.options import AgentOptions
-from treadle.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT, TURN_STOPPING, AssistantStream, SessionEventAdded
 from treadle.printable import call_text
-from treadle.scope import Scope
 from treadle.session.codec import encode_header
-from treadle.session.events import AssistantMessageAdded, ToolCallStarted, ToolResultAdded, encode_event
 from treadle.session.log import Session
+from treadle.words.events import AssistantMessageAdded, ToolCallStarted, ToolResultAdded, encode_event
+from treadle.words.frames import FrameChunk
+from treadle.words.messages import text_of
+from treadle.words.stream import TextDelta
 
 from ..private import write_private
 from ..terminal.gutter import Gutter

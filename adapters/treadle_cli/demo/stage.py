@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import trio
 from attrs import field, frozen
 
-from treadle.lifecycle import Lifecycle, Row, Stateful, Trigger
+from treadle.kernel.lifecycle import Lifecycle, Row, Stateful, Trigger
 from treadle.models.adapter import ModelRequest
 from treadle.models.scripted import Call
-from treadle.models.stream import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta
+from treadle.words.stream import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta
 
 from ..terminal.gutter import words_of
 

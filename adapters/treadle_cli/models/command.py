@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle.errors import MisuseError
-from treadle.models.failures import Code, Failure, ModelFailure
 from treadle.printable import one_line
+from treadle.words.failures import Code, Failure, ModelFailure
 
 from ..exits import Exit, advice_for
 from .routes import EMBEDDED, PROVIDERS, Provider, adapter_of

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from treadle.models.adapter import ModelRequest
-from treadle.models.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, text_of
 from treadle.models.scripted import Answer, Call, ScriptedModel
+from treadle.words.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, text_of
 
 WORD_PACE = 0.03
 """Seconds per word, so that there is time to steer and to stop."""

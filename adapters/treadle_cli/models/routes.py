@@ -11,8 +11,8 @@ from attrs import frozen
 
 from treadle.errors import MisuseError
 from treadle.models.adapter import ModelAdapter
-from treadle.models.failures import ModelFailure
 from treadle.printable import one_line
+from treadle.words.failures import ModelFailure
 
 from ..extras import extra_for
 from .echo import echo_model

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from treadle.agent import Agent
-from treadle.agent_inbox import message
+from treadle.agent.agent import Agent
+from treadle.agent.inbox import message
 from treadle.errors import TreadleError
-from treadle.host import Host
-from treadle.models.messages import UserMessage
-from treadle.points import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
+from treadle.hooks.points import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
+from treadle.host.host import Host
 from treadle.printable import one_line
+from treadle.words.messages import UserMessage
 
 from .interrupts import WayOut
 from .keyboard import LineEditor

@@ -10,11 +10,11 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle.agent import Agent
+from treadle.agent.agent import Agent
 from treadle.errors import MisuseError
-from treadle.host import Host
+from treadle.hooks.points import CONFIG_START_FAILED, ConfigStartFailed
+from treadle.host.host import Host
 from treadle.models.adapter import ModelAdapter
-from treadle.points import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.session.store import SessionStore
 
 from ..models.echo import echo_model

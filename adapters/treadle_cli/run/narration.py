@@ -5,13 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from treadle.agent import Agent
-from treadle.frames import FrameChunk, FrameEnd
-from treadle.host import Host
-from treadle.models.failures import Failure
-from treadle.models.messages import ToolCall, text_of
-from treadle.models.stream import ReasoningDelta, TextDelta
-from treadle.points import (
+from treadle.agent.agent import Agent
+from treadle.hooks.points import (
     AGENT_ERROR,
     AGENT_PARKED,
     ASSISTANT_STREAM,
@@ -23,9 +18,14 @@ from treadle.points import (
     InboxDiscarded,
     SessionEventAdded,
 )
+from treadle.host.host import Host
 from treadle.printable import call_text, one_line
-from treadle.session.events import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
-from treadle.session.reasons import Aborted, Blocked, EndReason, MaxTokens
+from treadle.words.events import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
+from treadle.words.failures import Failure
+from treadle.words.frames import FrameChunk, FrameEnd
+from treadle.words.messages import ToolCall, text_of
+from treadle.words.reasons import Aborted, Blocked, EndReason, MaxTokens
+from treadle.words.stream import ReasoningDelta, TextDelta
 
 from ..exits import advice_for
 from ..terminal.turns import end_text

@@ -13,11 +13,11 @@ from attrs import field, frozen
 from rich.console import Console
 
 import treadle
-from treadle.agent import Agent
-from treadle.host import Host
-from treadle.options import AgentOptions
+from treadle.agent.agent import Agent
+from treadle.agent.options import AgentOptions
+from treadle.hooks.scope import Scope
+from treadle.host.host import Host
 from treadle.printable import one_line
-from treadle.scope import Scope
 
 from ..exits import Exit, exit_of
 from ..models.routes import Wish, route_for

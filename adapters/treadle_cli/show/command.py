@@ -16,7 +16,7 @@ from rich.text import Text
 
 from treadle.errors import MisuseError, SessionCorrupt
 from treadle.printable import one_line, printable
-from treadle.session.events import Event, encode_event
+from treadle.words.events import Event, encode_event
 from treadle_diagrams import SessionFile, Teller, read_session, session_page
 from treadle_diagrams.log.entries import AnyEntry, plain
 from treadle_diagrams.log.file import LineReader, parse_session

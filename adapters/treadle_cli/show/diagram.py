@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 
 from treadle.errors import MisuseError
 from treadle.printable import printable
-from treadle.session.events import Event
+from treadle.words.events import Event
 from treadle_diagrams import (
     dot,
     merge_walks,

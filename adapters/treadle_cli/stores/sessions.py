@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treadle.durability import reopen
 from treadle.errors import SessionCorrupt, SessionFormatUnsupported
 from treadle.ids import new_id
+from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
 from treadle.session.codec import encode_header
-from treadle.session.events import encode_event
 from treadle.session.repair import repair
 from treadle.session.store import Listed, Listing, SessionStore, StoredSession
+from treadle.words.events import encode_event
 from treadle_adapters.stores import open_store
 
 from ..exits import Exit

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from treadle.lifecycle import Row, State
+from treadle.kernel.lifecycle import Row, State
 from treadle.printable import printable
 
 MARGIN = 9

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from attrs import define
 
 from treadle.printable import one_line
-from treadle.session.events import Event, StepStart, TurnEnd, TurnStart, UserMessageAdded
-from treadle.session.reasons import Aborted, Blocked, ByHook, ByParent, ByUser, EndReason, Errored
+from treadle.words.events import Event, StepStart, TurnEnd, TurnStart, UserMessageAdded
+from treadle.words.reasons import Aborted, Blocked, ByHook, ByParent, ByUser, EndReason, Errored
 
 
 @define

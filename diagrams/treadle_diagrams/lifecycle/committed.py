@@ -14,7 +14,7 @@ _PAGE = """\
 
 ![The lifecycle of an agent: its states, and what moves it from one to the next](lifecycle.svg)
 
-Made from `TABLE` in `machine/treadle/lifecycle.py` by `python -m treadle_diagrams --write`; change that, not this.
+Made from `TABLE` in `machine/treadle/kernel/lifecycle.py` by `python -m treadle_diagrams --write`; change that, not this.
 A column is the state an agent is in, a row is what happens to it, the cell is where it goes. An empty cell is a
 trigger that cannot come in that state: firing it raises (L1).
 

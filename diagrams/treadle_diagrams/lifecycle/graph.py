@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from treadle.lifecycle import INITIAL, TABLE, State
+from treadle.kernel.lifecycle import INITIAL, TABLE, State
 
 
 class Transition(Protocol):

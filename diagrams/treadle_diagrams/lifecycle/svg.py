@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from attrs import frozen
 
 from treadle.errors import MisuseError
-from treadle.lifecycle import TABLE
+from treadle.kernel.lifecycle import TABLE
 
 from ..drawing.palette import Theme
 from ..drawing.units import duration

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from attrs import evolve, field, frozen
 
 from treadle.errors import InvalidData, MisuseError
-from treadle.lifecycle import TABLE
+from treadle.kernel.lifecycle import TABLE
 
 from ..drawing.units import duration
 from .graph import Graph, Transition, graph_of

@@ -12,8 +12,8 @@ from attrs import define, field, frozen
 
 from treadle.errors import InvalidData, MisuseError, SessionCorrupt, TreadleError
 from treadle.session.codec import Reader, read_header
-from treadle.session.events import Event
 from treadle.session.log import SessionHeader
+from treadle.words.events import Event
 
 _BLANK = b" \t\r\n\0"
 

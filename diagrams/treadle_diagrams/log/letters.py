@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from attrs import define, field
 
-from treadle.models.messages import HookSource, ToolSource, UserMessage
-from treadle.session import events as ev
-from treadle.session import reasons
+from treadle.words import events as ev
+from treadle.words import reasons
+from treadle.words.messages import HookSource, ToolSource, UserMessage
 
 from .phrases import blocks_text, source_text, tag_of
 

@@ -23,10 +23,10 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from treadle import lifecycle as lc
-from treadle.models.messages import AgentSource, UserSource
-from treadle.session import events as ev
-from treadle.session import reasons
+from treadle.kernel import lifecycle as lc
+from treadle.words import events as ev
+from treadle.words import reasons
+from treadle.words.messages import AgentSource, UserSource
 
 from ..lifecycle.walk import Passage, Walk, walk_through
 

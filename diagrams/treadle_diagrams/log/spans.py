@@ -7,9 +7,9 @@ from typing import Literal
 
 from attrs import define, field
 
-from treadle.lifecycle import CANCEL_CONVERGENCE, DISPOSAL
+from treadle.kernel.lifecycle import CANCEL_CONVERGENCE, DISPOSAL
 from treadle.printable import call_text
-from treadle.session import events as ev
+from treadle.words import events as ev
 
 from .letters import Mark
 from .passages import Reached, states_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.printable import call_text, one_line
-from treadle.session import events as ev
+from treadle.words import events as ev
 
 from ..drawing.units import counted, duration
 from .entries import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.models.stream import Usage
+from treadle.words.stream import Usage
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.printable import one_line
-from treadle.session.events import Event
+from treadle.words.events import Event
 
 from ..log.entries import AnyEntry
 from ..log.letters import Letter, Mark

@@ -12,8 +12,8 @@ from attrs import frozen
 
 from treadle.errors import MisuseError
 from treadle.printable import call_text, one_line
-from treadle.session import events as ev
-from treadle.session import reasons
+from treadle.words import events as ev
+from treadle.words import reasons
 
 from ..drawing.units import counted, duration
 from ..log.entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
-from ..agent import BY_USER, Agent, checked
-from ..effects import Status
-from ..engine import Converging
+from ..agent.agent import BY_USER, Agent, checked
+from ..agent.engine import Converging
+from ..agent.options import AgentOptions
+from ..agent.receipts import Receipt
 from ..errors import MisuseError
+from ..hooks.scope import Scope
 from ..ids import SessionId
-from ..lifecycle import State
-from ..models.messages import Block, UserMessage
-from ..options import AgentOptions
+from ..kernel.effects import Status
+from ..kernel.lifecycle import State
 from ..pictures import picture
-from ..receipts import Receipt
-from ..scope import Scope
-from ..session.events import Target
 from ..session.log import Session
-from ..session.reasons import Cause, EndReason
-from ..signal import Signal
+from ..words.events import Target
+from ..words.messages import Block, UserMessage
+from ..words.reasons import Cause, EndReason
+from ..words.signal import Signal
 from .crossing import Crossing
 from .inbox import BridgedInbox, BridgedReceipt
 from .registries import BridgedHooks, BridgedPrompt, BridgedTools

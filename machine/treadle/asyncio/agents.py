@@ -6,13 +6,13 @@ import builtins
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from ..agent import Agent
-from ..creation import Setup
-from ..handle import AgentHandle
-from ..options import DEFAULT_OPTIONS, AgentOptions
-from ..registry import Agents
-from ..scope import Scope
-from ..session.events import Event
+from ..agent.agent import Agent
+from ..agent.creation import Setup
+from ..agent.handle import AgentHandle
+from ..agent.options import DEFAULT_OPTIONS, AgentOptions
+from ..hooks.scope import Scope
+from ..host.registry import Agents
+from ..words.events import Event
 from .agent import BridgedAgent
 from .crossing import Crossing
 from .handle import BridgedHandle

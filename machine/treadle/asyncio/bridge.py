@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from ..agent import Agent
-from ..hooks import Emit, Serial, Waterfall
-from ..host import Host
+from ..agent.agent import Agent
+from ..hooks.dispatch import Emit, Serial, Waterfall
+from ..host.host import Host
 from ..tools.definition import Tool, tool
 from .agent import BridgedAgent
 from .agents import BridgedAgents

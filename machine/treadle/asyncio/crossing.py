@@ -8,10 +8,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from ..agent import Agent
+from ..agent.agent import Agent
 from ..errors import BridgeClosed
-from ..hooks import HookPoint, Mode
-from ..scope import Disposer
+from ..hooks.dispatch import HookPoint, Mode
+from ..hooks.scope import Disposer
 from .loop import LoopSide
 from .reply import Reply, undisturbed
 from .thread import HostThread, Work

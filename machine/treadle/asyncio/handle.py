@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from types import TracebackType
 
-from ..handle import AgentHandle
+from ..agent.handle import AgentHandle
 from ..session.repair import Recovery
 from .agent import BridgedAgent
 from .crossing import Crossing

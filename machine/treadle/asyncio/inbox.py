@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..agent import Inbox, checked
-from ..effects import Admitted, Fate, Rejected
-from ..models.messages import UserMessage
-from ..receipts import Receipt
-from ..session.events import Target
+from ..agent.agent import Inbox, checked
+from ..agent.receipts import Receipt
+from ..kernel.effects import Admitted, Fate, Rejected
+from ..words.events import Target
+from ..words.messages import UserMessage
 from .crossing import Crossing
 from .reply import Reply
 

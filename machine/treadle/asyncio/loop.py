@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import trio
 
-from ..agent import Agent
+from ..agent.agent import Agent
+from ..agent.initiator import CURRENT
 from ..errors import TreadleError
-from ..initiator import CURRENT
 from .thread import HostThread
 
 T = TypeVar("T")

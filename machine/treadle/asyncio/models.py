@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..default_model import DefaultModel, ModelSelection
+from ..agent.options import AgentOptions
+from ..host.default_model import DefaultModel, ModelSelection
 from ..models.adapter import ModelAdapter
-from ..models.runtime import Models, PreparedCall
-from ..options import AgentOptions
-from ..session.config import CallConfig
+from ..models.routes import Models, PreparedCall
+from ..words.call_config import CallConfig
 from .crossing import Crossing, Undo
 from .reply import Reply
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from ..preset_components import Component
-from ..preset_documents import PresetDefinition
-from ..preset_revisions import Lease, PresetInfo
-from ..presets import Chooser, PresetDocument, PresetInventory, PresetRoster, Presets
-from ..scope import Scope
+from ..hooks.scope import Scope
+from ..host.presets.components import Component
+from ..host.presets.documents import PresetDefinition
+from ..host.presets.presets import Chooser, PresetDocument, PresetInventory, PresetRoster, Presets
+from ..host.presets.revisions import Lease, PresetInfo
 from .agent import BridgedAgent
 from .crossing import Crossing, Undo
 from .reply import Reply

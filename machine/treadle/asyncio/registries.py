@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast, overload
 
-from ..hook_registry import HookRegistry
-from ..hooks import Emit, HookPoint, Serial, Waterfall
-from ..prompt_parts import PromptRegistry, SchemaProvider, TextProvider, ValueProvider
+from ..hooks.dispatch import Emit, HookPoint, Serial, Waterfall
+from ..hooks.registry import HookRegistry
+from ..prompt.registry import PromptRegistry, SchemaProvider, TextProvider, ValueProvider
 from ..tools.definition import Tool
 from ..tools.registry import Guard, ToolRegistry
 from .crossing import Crossing, Undo

@@ -6,12 +6,12 @@ import builtins
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..inbox import Inbox
-from ..session.events import Event
+from ..host.sessions import Sessions
+from ..kernel.pending import Inbox
 from ..session.log import Session, SessionHeader
 from ..session.projections import Projection
 from ..session.store import Listing, SessionStore, StoredSession
-from ..sessions import Sessions
+from ..words.events import Event
 from .crossing import Crossing
 from .reply import Reply
 

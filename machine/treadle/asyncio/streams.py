@@ -7,11 +7,10 @@ from collections import deque
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from ..agent import Agent
+from ..agent.agent import Agent
+from ..agent.receipts import Receipt
 from ..errors import BridgeClosed, ScopeClosed, StreamOverrun
-from ..frames import StreamFrame
-from ..models.messages import UserMessage
-from ..points import (
+from ..hooks.points import (
     ASSISTANT_STREAM,
     INBOX_CLAIMED,
     INBOX_DISCARDED,
@@ -21,9 +20,10 @@ from ..points import (
     InboxDiscarded,
     SessionEventAdded,
 )
-from ..receipts import Receipt
-from ..scope import Disposer
-from ..session.events import Event, TurnEnd
+from ..hooks.scope import Disposer
+from ..words.events import Event, TurnEnd
+from ..words.frames import StreamFrame
+from ..words.messages import UserMessage
 from .crossing import Crossing
 from .inbox import BridgedReceipt
 

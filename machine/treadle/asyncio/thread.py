@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from ..errors import BridgeClosed
-from ..host import Host
+from ..host.host import Host
 from .reply import Reply
 
 T = TypeVar("T")

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..models.messages import (
-    AssistantMessage,
-    Message,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolResultMessage,
-)
-from ..session.events import (
+from ..words.events import (
     AssistantMessageAdded,
     Event,
     Replace,
@@ -22,6 +13,7 @@ from ..session.events import (
     UserMessageAdded,
     type_named,
 )
+from ..words.messages import AssistantMessage, Message, Reasoning, Text, ToolCall, ToolResult, ToolResultMessage
 from .state import LogState
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..models.messages import UserMessage
-from ..session.events import Event, InboxSpliced, StepStart, UserMessageAdded
+from ..words.events import Event, InboxSpliced, StepStart, UserMessageAdded
+from ..words.messages import UserMessage
 from .state import LogState, Moving
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvariantViolated
-from ..session import events as ev
-from ..session.events import Event
+from ..words import events as ev
+from ..words.events import Event
 from . import history, inbox, requests, turns
 from .state import Breach, LogState
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..models.messages import SystemMessage
-from ..session.events import (
+from ..words.events import (
     Append,
     EndSeed,
     Event,
@@ -14,6 +13,7 @@ from ..session.events import (
     RetryStarted,
     SystemMessageAdded,
 )
+from ..words.messages import SystemMessage
 from .state import LogState
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import define, field, frozen
 
-from ..models.messages import Message, ToolCall, UserMessage
-from ..session.events import RequestContext, RequestHeader
+from ..words.events import RequestContext, RequestHeader
+from ..words.messages import Message, ToolCall, UserMessage
 
 
 @frozen

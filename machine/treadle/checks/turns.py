@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..session.events import (
+from ..words.events import (
     AssistantAttempt,
     AssistantMessageAdded,
     Event,
@@ -13,7 +13,7 @@ from ..session.events import (
     TurnEnd,
     TurnStart,
 )
-from ..session.reasons import Aborted, Blocked, Completed, Interrupted, MaxTokens
+from ..words.reasons import Aborted, Blocked, Completed, Interrupted, MaxTokens
 from .inbox import decide_batch, settle_move
 from .state import Breach, LogState, Step, Turn
 

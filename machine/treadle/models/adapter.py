@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from attrs import field, frozen, validators
 
-from ..session.config import CallConfig, ToolSchema
-from .messages import Message
-from .stream import Chunk
+from ..words.call_config import CallConfig, ToolSchema
+from ..words.messages import Message
+from ..words.stream import Chunk
 
 if TYPE_CHECKING:
-    from ..signal import Signal
+    from ..words.signal import Signal
 
 RETRIED_CODES = frozenset({"EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT"})
 """The codes that a ``normal`` policy retries (Q6)."""

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from ..lossless import check_json, repair_text, text_is_lossless
-from .failures import Code, Failure, ModelFailure, clean_failure
-from .messages import Block, Reasoning, Text, ToolCall
-from .stream import (
+from ..words.failures import Code, Failure, ModelFailure, clean_failure
+from ..words.messages import Block, Reasoning, Text, ToolCall
+from ..words.stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,

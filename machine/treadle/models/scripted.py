@@ -10,9 +10,8 @@ from typing import Any
 import trio
 from attrs import field, frozen
 
-from .adapter import ModelInfo, ModelRequest, RetryPolicy
-from .failures import Failure, ModelFailure
-from .stream import (
+from ..words.failures import Failure, ModelFailure
+from ..words.stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
@@ -24,6 +23,7 @@ from .stream import (
     Usage,
     UsageReport,
 )
+from .adapter import ModelInfo, ModelRequest, RetryPolicy
 
 
 @frozen

@@ -11,7 +11,7 @@ from attrs import frozen
 from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
 from ..ids import session_id
 from ..sums import ENCODER, to_builtins
-from .events import Event, decode_event
+from ..words.events import Event, decode_event
 from .log import SessionHeader
 from .upgrade import Chain, chain_from
 

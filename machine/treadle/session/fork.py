@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import MisuseError
 from ..ids import session_id
-from .events import EndSeed, Event, TurnEnd, TurnStart, decode_event, encode_event
+from ..words.events import EndSeed, Event, TurnEnd, TurnStart, decode_event, encode_event
 from .log import SessionHeader, wall_clock
 
 if TYPE_CHECKING:

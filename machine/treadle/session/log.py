@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
-from ..models.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
+from ..models.adapter import ModelRequest
 from ..pictures import picture
 from ..views import Live, Snapshot
-from .events import (
+from ..words.events import (
     APPEND,
     BY_CLASS,
     Append,
@@ -29,10 +29,8 @@ from .events import (
     type_named,
     type_of,
 )
+from ..words.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
 from .surface import Surface
-
-if TYPE_CHECKING:
-    from ..checks import SessionChecks
 
 FORMAT_VERSION = 1
 """The format this version writes (P5)."""
@@ -54,6 +52,18 @@ OWNED_BY_DRIVER = frozenset(
     }
 )
 """Types that only the driver writes while it drives the session."""
+
+
+class Checks(Protocol):
+    """What verifies a live session, where that is wanted (``Host(checks=True)``)."""
+
+    def take(self, entry: Event) -> None:
+        """Take the event that was appended; raises ``InvariantViolated`` where it breaks a rule."""
+        ...
+
+    def check_request(self, request: ModelRequest) -> None:
+        """Compare a request with what the log says; raises ``InvariantViolated`` where they differ (Q1)."""
+        ...
 
 
 def wall_clock() -> int:
@@ -125,7 +135,7 @@ class Session:
         self.call_ids: set[str] = set()
         self.driven = False
         self.cells: dict[Any, Any] | None = None
-        self.checks: SessionChecks | None = None
+        self.checks: Checks | None = None
         self._events: list[Event] = []
         self._surface = Surface()
         self._call_seqs: dict[str, int] = {}

@@ -13,8 +13,8 @@ from attrs import define, field
 
 from ..errors import DuplicateSession, InvalidData, SessionCorrupt, SessionLocked, SessionNotFound, TreadleError
 from ..ids import session_id as checked_id
+from ..words.events import Event, UserMessageAdded, encode_event
 from .codec import encode_header, read_header
-from .events import Event, UserMessageAdded, encode_event
 from .fork import fork_stored
 from .log import SessionHeader, wall_clock
 from .store import Listed, Listing, OpenSession, StoredSession, Unreadable, readable

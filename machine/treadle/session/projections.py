@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from attrs import define
 
 from ..errors import MisuseError, SessionCorrupt
-from ..inbox import Inbox
-from .events import Event, InboxSpliced
+from ..kernel.pending import Inbox
+from ..words.events import Event, InboxSpliced
 from .log import Session
 
 S = TypeVar("S")

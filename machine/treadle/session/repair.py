@@ -7,10 +7,9 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ..inbox import Inbox
-from ..missing_results import missing_result
-from ..models.messages import UserMessage
-from .events import (
+from ..kernel.missing_results import missing_result
+from ..kernel.pending import Inbox
+from ..words.events import (
     AssistantMessageAdded,
     Event,
     InboxSpliced,
@@ -22,7 +21,8 @@ from .events import (
     TurnStart,
     UserMessageAdded,
 )
-from .reasons import Interrupted
+from ..words.messages import UserMessage
+from ..words.reasons import Interrupted
 from .store import TornTail
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from attrs import frozen
 
 from ..errors import SessionCorrupt, TreadleError
-from .events import Event
+from ..words.events import Event
 from .log import SessionHeader
 
 Spawn = Callable[[Callable[[], Awaitable[Any]]], None]

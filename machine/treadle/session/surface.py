@@ -6,9 +6,8 @@ import msgspec
 from attrs import define, field
 
 from ..errors import MisuseError
-from ..models.messages import Block, Message, Reasoning, Text, ToolResult, ToolResultMessage
 from ..views import Snapshot
-from .events import (
+from ..words.events import (
     APPEND,
     AssistantMessageAdded,
     Event,
@@ -17,6 +16,7 @@ from .events import (
     ToolResultAdded,
     UserMessageAdded,
 )
+from ..words.messages import Block, Message, Reasoning, Text, ToolResult, ToolResultMessage
 
 
 def derive(data: object) -> Message | None:

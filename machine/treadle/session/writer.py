@@ -8,7 +8,7 @@ from typing import Protocol
 import trio
 
 from ..errors import MisuseError, SessionLocked, StoreFailure
-from .events import Event, encode_event
+from ..words.events import Event, encode_event
 from .store import Spawn
 
 WINDOW = 0.02

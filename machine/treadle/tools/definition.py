@@ -11,13 +11,13 @@ from attrs import field, frozen
 
 from ..errors import MisuseError
 from ..lossless import text_is_lossless
-from ..models.messages import Block, ToolCall, UserMessage
-from ..session.config import ToolSchema
-from ..signal import Signal
+from ..words.call_config import ToolSchema
+from ..words.messages import Block, ToolCall, UserMessage
+from ..words.signal import Signal
 from .schema import Checker, check_schema, schema_of, signature_struct
 
 if TYPE_CHECKING:
-    from ..agent import Agent
+    from ..agent.agent import Agent
 
 MAX_RESULT_BYTES = 256 * 1024
 """How much of a result the model reads unless told otherwise (K9)."""

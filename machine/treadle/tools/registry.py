@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import frozen
 
-from ..decisions import DenyCall
 from ..errors import MisuseError
-from ..points import ToolProposal
-from ..scope import Disposer, Scope
-from ..session.config import ToolSchema
+from ..hooks.decisions import DenyCall
+from ..hooks.points import ToolProposal
+from ..hooks.scope import Disposer, Scope
+from ..words.call_config import ToolSchema
 from .definition import Tool
 
 Guard = Callable[[ToolProposal], Awaitable[DenyCall | None] | DenyCall | None]

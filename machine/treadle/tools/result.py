@@ -9,9 +9,9 @@ from attrs import evolve, field, frozen
 
 from ..errors import InvalidData
 from ..lossless import check_json, repair_text, text_is_lossless
-from ..models.failures import clean_code, code_of, describe
-from ..models.messages import BLOCKS, Block, Text, UserMessage, check_user_message
-from ..session.events import ToolResultAdded
+from ..words.events import ToolResultAdded
+from ..words.failures import clean_code, code_of, describe
+from ..words.messages import BLOCKS, Block, Text, UserMessage, check_user_message
 from .definition import Tool, ToolOutput
 
 MAX_NODES = 200_000

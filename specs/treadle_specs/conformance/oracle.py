@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from treadle import effects as fx
-from treadle import inputs as i
-from treadle.kernel import Kernel
-from treadle.lifecycle import Lifecycle, Row, Stateful, Trigger
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import Lifecycle, Row, Stateful, Trigger
 
 from ..exploration.laws import check_commit
 from ..exploration.node import View

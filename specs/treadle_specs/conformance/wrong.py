@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from treadle import inputs, outcomes, runner
-from treadle.effects import Record
-from treadle.session.events import ToolResultAdded
-from treadle.state import KernelState
+from treadle.kernel import inputs, outcomes
+from treadle.kernel.effects import Record
+from treadle.kernel.state import KernelState
+from treadle.loop import runner
+from treadle.words.events import ToolResultAdded
 
 from .faults import FAULTS, Fault, Patch, planted
 from .kit import Untickable

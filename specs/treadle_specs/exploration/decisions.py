@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from treadle import effects as fx
-from treadle import inputs as i
-from treadle.inbox import NEXT_STEP, NEXT_TURN, normalize
-from treadle.kernel import Kernel
-from treadle.lifecycle import (
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import (
     ADMISSION,
     CANCEL_CONVERGENCE,
     DISPOSAL,
@@ -19,7 +18,8 @@ from treadle.lifecycle import (
     STEP,
     TURN_STOPPING,
 )
-from treadle.session import reasons as why
+from treadle.kernel.pending import NEXT_STEP, NEXT_TURN, normalize
+from treadle.words import reasons as why
 
 from .fold import Fold
 from .node import Pending

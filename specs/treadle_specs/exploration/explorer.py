@@ -3,7 +3,7 @@
     python -m treadle_specs.exploration.explorer --ids 3
     python -m treadle_specs.exploration.explorer --ids 2 --json --save counterexamples/
 
-What is explored is ``treadle.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
+What is explored is ``treadle.kernel.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
 operation, in every state, with so many messages alive at once. Three profiles together cover it: the kernel without a
 step limit, the step limit, and answers with more tool calls, where outcomes that nobody owes are tried as well.
 """
@@ -20,8 +20,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from treadle.kernel import Kernel
-from treadle.lifecycle import TABLE, Row
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import TABLE, Row
 
 from .alphabet import Alphabet
 from .properties import PROPERTIES

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from treadle import effects as fx
-from treadle import inputs as i
-from treadle.kernel import Kernel
-from treadle.session import events as ev
-from treadle.session import reasons as why
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.words import events as ev
+from treadle.words import reasons as why
 
 from .node import Pending, View
 from .violation import Violation, require

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle import effects as fx
-from treadle import inputs as i
-from treadle.inbox import NEXT_STEP, NEXT_TURN
-from treadle.kernel import Kernel
-from treadle.lifecycle import (
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import (
     ADMISSION,
     CANCEL_CONVERGENCE,
     DISPOSAL,
@@ -23,7 +22,8 @@ from treadle.lifecycle import (
     TURN_STOPPING,
     State,
 )
-from treadle.session import reasons as why
+from treadle.kernel.pending import NEXT_STEP, NEXT_TURN
+from treadle.words import reasons as why
 
 from .decisions import decide
 from .fold import Fold

@@ -22,7 +22,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from treadle.lifecycle import TABLE, Lifecycle, Row, State
+from treadle.kernel.lifecycle import TABLE, Lifecycle, Row, State
 
 from .alphabet import Alphabet
 from .promela import SpinMissing, verify

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.effects import PROCEED, Admit
-from treadle.inbox import Entry
-from treadle.kernel import Kernel
-from treadle.schedule import PENDING, REFUSED
+from treadle.kernel.effects import PROCEED, Admit
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.pending import Entry
+from treadle.kernel.schedule import PENDING, REFUSED
 
 NO_REQUEST, ASKED, PREPARED, ATTEMPTED = 0, 1, 2, 3
 """How far the owed request is: nothing yet, asked for, prepared, or with an attempt recorded (T1)."""

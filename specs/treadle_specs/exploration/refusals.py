@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle import effects as fx
-from treadle import inputs as i
 from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, TreadleError
-from treadle.kernel import Kernel
-from treadle.lifecycle import DISPOSAL, DISPOSED, IDLE
-from treadle.schedule import SETTLED, STARTED
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import DISPOSAL, DISPOSED, IDLE
+from treadle.kernel.schedule import SETTLED, STARTED
 
 from .node import Node
 from .violation import Violation

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from treadle import effects as fx
-from treadle import inputs as i
-from treadle.kernel import Kernel
-from treadle.models.messages import UserMessage
-from treadle.session.events import type_of
-from treadle.session.reasons import ByParent
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.words.events import type_of
+from treadle.words.messages import UserMessage
+from treadle.words.reasons import ByParent
 
 from .alphabet import CALLS
 from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED

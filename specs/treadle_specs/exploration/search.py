@@ -8,11 +8,11 @@ from typing import cast
 
 from attrs import define, field, frozen
 
-from treadle import effects as fx
-from treadle import inputs as i
 from treadle.errors import TreadleError
-from treadle.kernel import Kernel
-from treadle.lifecycle import DISPOSED, IDLE, TABLE, Lifecycle, Row, State, Stateful, Trigger
+from treadle.kernel import effects as fx
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import DISPOSED, IDLE, TABLE, Lifecycle, Row, State, Stateful, Trigger
 
 from .alphabet import CALLS, Alphabet
 from .fold import Fold

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle import inputs as i
+from treadle.kernel import inputs as i
 
 from .node import Key, Node
 from .violation import Violation

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from treadle.models.failures import Failure
-from treadle.models.messages import AssistantMessage, SystemMessage, Text, ToolCall, UserMessage, user_message
-from treadle.session.config import CallConfig
-from treadle.session.events import (
+from treadle.words.call_config import CallConfig
+from treadle.words.events import (
     AssistantAttempt,
     AssistantMessageAdded,
     RequestContext,
@@ -13,7 +11,9 @@ from treadle.session.events import (
     SystemMessageAdded,
     ToolResultAdded,
 )
-from treadle.session.reasons import ByParent, ByUser
+from treadle.words.failures import Failure
+from treadle.words.messages import AssistantMessage, SystemMessage, Text, ToolCall, UserMessage, user_message
+from treadle.words.reasons import ByParent, ByUser
 
 FAILURE = Failure("it broke")
 FIRST_CAUSE = ByUser()

@@ -10,8 +10,9 @@ import msgspec
 import trio
 
 from treadle.models.adapter import ModelAdapter, ModelInfo, RetryPolicy
-from treadle.models.failures import Code, Failure
-from treadle.models.messages import (
+from treadle.words.call_config import ToolSchema
+from treadle.words.failures import Code, Failure
+from treadle.words.messages import (
     AssistantMessage,
     Block,
     Reasoning,
@@ -21,7 +22,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     user_message,
 )
-from treadle.models.stream import (
+from treadle.words.stream import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
@@ -31,7 +32,6 @@ from treadle.models.stream import (
     Usage,
     UsageReport,
 )
-from treadle.session.config import ToolSchema
 
 from .model_bench import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
 

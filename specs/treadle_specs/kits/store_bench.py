@@ -12,19 +12,11 @@ import trio
 from attrs import define, field, frozen
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from treadle.models.messages import AssistantMessage, Text, user_message
-from treadle.session.events import (
-    AssistantMessageAdded,
-    Event,
-    StepEnd,
-    StepStart,
-    TurnEnd,
-    TurnStart,
-    UserMessageAdded,
-)
 from treadle.session.log import Session, new_header
-from treadle.session.reasons import Completed
 from treadle.session.store import SessionStore, SessionWriter
+from treadle.words.events import AssistantMessageAdded, Event, StepEnd, StepStart, TurnEnd, TurnStart, UserMessageAdded
+from treadle.words.messages import AssistantMessage, Text, user_message
+from treadle.words.reasons import Completed
 
 StoreMaker = Callable[[Path], SessionStore]
 PATIENCE = 20.0

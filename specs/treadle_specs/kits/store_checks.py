@@ -15,8 +15,8 @@ from treadle.errors import (
     SessionNotFound,
     StoreFailure,
 )
-from treadle.session.events import Event, TurnStart
 from treadle.session.log import Session
+from treadle.words.events import Event, TurnStart
 
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 from .stored_checks import STORED_CHECKS, STORED_NEEDS

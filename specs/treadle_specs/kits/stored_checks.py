@@ -12,7 +12,7 @@ from treadle.errors import (
     SessionLocked,
     SessionNotFound,
 )
-from treadle.session.events import EndSeed, Event
+from treadle.words.events import EndSeed, Event
 
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 

@@ -23,8 +23,8 @@ from attrs import define, field, frozen
 from treadle.checks import LogMonitor
 from treadle.errors import InvalidData, SessionFormatUnsupported, TreadleError
 from treadle.session.codec import read_header
-from treadle.session.events import Event
 from treadle.session.log import SessionHeader
+from treadle.words.events import Event
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ import msgspec
 from attrs import frozen
 
 from treadle.checks import LogMonitor
-from treadle.session.events import Event, Replace
+from treadle.words.events import Event, Replace
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""The catalogue of hook points, made from ``treadle.points``.
+"""The catalogue of hook points, made from ``treadle.hooks.points``.
 
 Run it as a module:
 
@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import attrs
 
-from treadle.hooks import HookPoint, Mode, Waterfall
-from treadle.points import POINTS
+from treadle.hooks.dispatch import HookPoint, Mode, Waterfall
+from treadle.hooks.points import POINTS
 
 from .generated import Made, attributes, cell, serve, summary
 
@@ -23,7 +23,7 @@ PAGE = "docs/hooks.md"
 
 INTRODUCTION = (
     "Listen with `agent.scope.on(point, listener)` for one agent, or `host.on(point, listener)` for all; the points "
-    "are in `treadle.points`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
+    "are in `treadle.hooks.points`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
 )
 
 _MODES = {

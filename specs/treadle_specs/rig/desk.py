@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import treadle
 from treadle import Agent, Host
-from treadle.signal import Signal
+from treadle.words.signal import Signal
 
 from ..exploration.stepper import Stepper
 from ..exploration.task_order import Order

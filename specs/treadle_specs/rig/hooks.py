@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from treadle import Agent, Scope, Text, Tool, ToolOutput, ToolRun, UserMessage
-from treadle.decisions import BlockPrompt, Enter, Reject, Retry
-from treadle.points import (
+from treadle.hooks.decisions import BlockPrompt, Enter, Reject, Retry
+from treadle.hooks.points import (
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,

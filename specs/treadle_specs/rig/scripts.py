@@ -38,10 +38,10 @@ from treadle import (
     Usage,
     message,
 )
-from treadle.decisions import Allow, BlockPrompt, Enter
-from treadle.models.stream import BlockStart, Chunk
-from treadle.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, StepProposal
+from treadle.hooks.decisions import Allow, BlockPrompt, Enter
+from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, StepProposal
 from treadle.session.store import SessionStore
+from treadle.words.stream import BlockStart, Chunk
 
 from .script_tools import TOOLS
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle import Agent, AgentHandle, AgentOptions, Event, Scope
-from treadle.hooks import Emit
-from treadle.points import (
+from treadle.hooks.dispatch import Emit
+from treadle.hooks.points import (
     AGENT_DISPOSED,
     AGENT_ERROR,
     AGENT_PARKED,

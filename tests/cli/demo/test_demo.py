@@ -10,12 +10,12 @@ import trio
 from rich.console import Console
 
 from tests.cli.terminal import call
-from treadle.lifecycle import TABLE, State, Trigger
-from treadle.models.messages import AssistantMessage, ToolResultMessage, UserMessage
+from treadle.kernel.lifecycle import TABLE, State, Trigger
 from treadle.session.codec import read_header
-from treadle.session.events import AssistantMessageAdded, Event, StepStart, ToolResultAdded, TurnEnd, UserMessageAdded
 from treadle.session.log import Session
-from treadle.session.reasons import Aborted, Completed
+from treadle.words.events import AssistantMessageAdded, Event, StepStart, ToolResultAdded, TurnEnd, UserMessageAdded
+from treadle.words.messages import AssistantMessage, ToolResultMessage, UserMessage
+from treadle.words.reasons import Aborted, Completed
 from treadle_cli import main
 from treadle_cli.demo.command import MEANINGS, Performance
 from treadle_cli.demo.stage import Cue, Pace, WatchedLifecycle, lines

@@ -9,7 +9,8 @@ import pytest
 from tests.cli.chat_server import ChatServer, serving
 from treadle.errors import MisuseError, ToolError
 from treadle.models.adapter import ModelAdapter, ModelRequest
-from treadle.models.messages import (
+from treadle.words.call_config import CallConfig
+from treadle.words.messages import (
     AssistantMessage,
     Message,
     Text,
@@ -18,8 +19,7 @@ from treadle.models.messages import (
     ToolResultMessage,
     user_message,
 )
-from treadle.session.config import CallConfig
-from treadle.signal import Signal
+from treadle.words.signal import Signal
 from treadle_cli.extras import MissingExtra
 from treadle_cli.models.echo import INTRODUCTION, MOST, answer_to
 from treadle_cli.models.routes import EMBEDDED, PROVIDERS, Route, Wish, route_for

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle import inputs as i
-from treadle.kernel import Kernel
-from treadle.lifecycle import TABLE, Lifecycle
+from treadle.kernel import inputs as i
+from treadle.kernel.kernel import Kernel
+from treadle.kernel.lifecycle import TABLE, Lifecycle
 from treadle_specs.conformance.faults import FAULTS, planted
 from treadle_specs.exploration import explorer, search
 from treadle_specs.exploration.alphabet import Alphabet

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from treadle.lifecycle import TABLE, Lifecycle, State
+from treadle.kernel.lifecycle import TABLE, Lifecycle, State
 from treadle_specs.exploration import mutants
 from treadle_specs.exploration.mutants import EQUIVALENT, Grade, Mutant
 

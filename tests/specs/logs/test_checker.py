@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from treadle.session.codec import encode_header
-from treadle.session.events import APPEND, Event, InboxSpliced, TurnStart, encode_event
 from treadle.session.fork import fork
 from treadle.session.log import Session, SessionHeader
 from treadle.session.repair import repair
+from treadle.words.events import APPEND, Event, InboxSpliced, TurnStart, encode_event
 from treadle_specs.logs import checker
 from treadle_specs.logs.forgeries import complaints, tally
 from treadle_specs.rig.scripts import SCRIPTS, record

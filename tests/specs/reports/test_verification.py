@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle import inputs as i
+from treadle.kernel import inputs as i
 from treadle_specs.conformance.faults import FAULTS
 from treadle_specs.exploration.abstract.walk import Walk
 from treadle_specs.exploration.explorer import Report

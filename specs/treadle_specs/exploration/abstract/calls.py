@@ -6,7 +6,7 @@ the latch should be, whatever the table does.
 
 from __future__ import annotations
 
-from treadle.lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE
+from treadle.kernel.lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE
 
 from .fields import (
     CANCEL_CONVERGENCE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.lifecycle import Row, State, Trigger
+from treadle.kernel.lifecycle import Row, State, Trigger
 
 IDLE, ADMISSION, STEP, TURN_STOPPING, CANCEL_CONVERGENCE, MAINTENANCE, DISPOSAL, DISPOSED = range(8)
 NOTHING, ADMIT, REQUEST, RECOVER, TOOLS, STOP, MAINTAIN_TASK, PROCEED = range(8)

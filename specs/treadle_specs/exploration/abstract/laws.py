@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE
+from treadle.kernel.lifecycle import CANCEL, DISPOSE, LATCH, MAINTAIN, REPLAY, WAKE
 
 from .fields import (
     ACCEPTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treadle.lifecycle import Row, State, Trigger
+from treadle.kernel.lifecycle import Row, State, Trigger
 
 from .fields import CONSTANTS, Abstract
 from .verbs import VERBS

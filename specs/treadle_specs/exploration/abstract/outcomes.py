@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.lifecycle import (
+from treadle.kernel.lifecycle import (
     CLOSE,
     CLOSE_TO_NEXT,
     CONTINUE,

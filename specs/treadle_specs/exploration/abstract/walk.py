@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle.lifecycle import TABLE, Row
+from treadle.kernel.lifecycle import TABLE, Row
 
 from .fields import FIELDS, Abstract
 from .laws import check

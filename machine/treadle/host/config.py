@@ -1,0 +1,260 @@
+"""What a deployment declares in ``treadle.toml``, read and checked before anything starts (O8)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from attrs import frozen
+
+from ..agent.options import AgentOptions
+from ..errors import ConfigError, MisuseError
+from ..ids import session_id as checked_id
+
+MAX_FILE = 1 << 20
+"""Bytes that a configuration file may have (X3)."""
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of the tables: an unknown key is a mistake, not a wish."""
+
+
+class HostTable(_Strict, frozen=True):
+    """``[host]``.
+
+    Attributes:
+        cwd: working directory of sessions that name none, relative to the file.
+        checks: verify the invariants while running.
+        persona: the default persona (R3).
+        tool_order: canonical order of tools; the others follow by name (R1).
+    """
+
+    cwd: str | None = None
+    checks: bool = False
+    persona: str | None = None
+    tool_order: tuple[str, ...] = ()
+
+
+class LimitsTable(_Strict, frozen=True):
+    """``[limits]``: of every declared agent, and of the host.
+
+    Attributes:
+        max_steps_per_turn: see ``AgentOptions`` (T11).
+        max_parallel_tool_calls: see ``AgentOptions`` (K4).
+        max_tokens: bound on the output of one request, where the agent names none (Q4).
+        convergence_warning: seconds, see ``AgentOptions`` (C10).
+        max_delegation_depth: see ``Host`` (O6).
+    """
+
+    max_steps_per_turn: int | None = None
+    max_parallel_tool_calls: int = 10
+    max_tokens: int | None = None
+    convergence_warning: float = 5.0
+    max_delegation_depth: int | None = None
+
+
+class PartTable(_Strict, frozen=True):
+    """A part that code provides: a store, or a model of ``[models]``.
+
+    Attributes:
+        use: a name that ``from_config`` was given, or ``package.module:attribute``.
+        options: passed to it as keyword arguments; a relative ``path`` or ``directory`` starts in the file's folder.
+    """
+
+    use: str
+    options: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<part {self.use}>"  # options may hold what must not be shown (X1)
+
+
+class DefaultModelTable(_Strict, frozen=True):
+    """``[default_model]``: used by agents that name neither provider nor model (O10).
+
+    Attributes:
+        provider: the route.
+        model: the model's id.
+        reasoning_effort: a word that the model takes.
+        profile: the file that keeps what a person chose instead, relative to this one.
+    """
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+    profile: str | None = None
+
+
+class PresetsTable(_Strict, frozen=True):
+    """``[presets]`` (O9).
+
+    Attributes:
+        files: preset files, or patterns of them, relative to this one; a file's name is the preset's id.
+        default: the preset of agents that name none.
+        chooser: whether people may choose another.
+    """
+
+    files: tuple[str, ...] = ()
+    default: str | None = None
+    chooser: Literal["open", "locked"] = "open"
+
+
+class AgentTable(_Strict, frozen=True):
+    """One ``[[agents]]`` entry (O8).
+
+    Attributes:
+        id: a label, unique in the file; ``host.declared`` finds the agent by it.
+        session_id: the exact session: first use creates it, later ones resume it.
+        resume_session_id: a session that must be there.
+        provider: the route.
+        model: the model's id.
+        reasoning_effort: a word that the model takes.
+        max_tokens: bound on the output of one request.
+        cwd: working directory, relative to the file.
+        preset: the preset it is bound to (O9).
+    """
+
+    id: str
+    session_id: str | None = None
+    resume_session_id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    cwd: str | None = None
+    preset: str | None = None
+
+
+class _File(_Strict, frozen=True):
+    host: HostTable = HostTable()
+    limits: LimitsTable = LimitsTable()
+    store: PartTable | None = None
+    models: dict[str, PartTable] = {}
+    default_model: DefaultModelTable | None = None
+    presets: PresetsTable = PresetsTable()
+    agents: tuple[AgentTable, ...] = ()
+
+
+@frozen
+class Config:
+    """A checked configuration. ``where`` is its file; relative paths in it start in that file's folder."""
+
+    where: Path
+    host: HostTable
+    limits: LimitsTable
+    store: PartTable | None
+    models: dict[str, PartTable]
+    default_model: DefaultModelTable | None
+    presets: PresetsTable
+    agents: tuple[AgentTable, ...]
+
+    def path(self, name: str) -> Path:
+        """A path of the file, made absolute."""
+        return (self.where.parent / name).resolve()
+
+    def options_of(self, agent: AgentTable) -> AgentOptions:
+        """The options of a declared agent, limits included."""
+        limits = self.limits
+        return AgentOptions(
+            provider=agent.provider,
+            model=agent.model,
+            reasoning_effort=agent.reasoning_effort,
+            max_tokens=agent.max_tokens if agent.max_tokens is not None else limits.max_tokens,
+            max_steps_per_turn=limits.max_steps_per_turn,
+            max_parallel_tool_calls=limits.max_parallel_tool_calls,
+            convergence_warning=limits.convergence_warning,
+        )
+
+
+def load_config(path: str | Path) -> Config:
+    """Read a configuration file and check all of it.
+
+    Raises:
+        ConfigError: the file cannot be read, is no TOML, or is wrong; every mistake is named with its place.
+    """
+    where = Path(path).resolve()
+    try:
+        raw = where.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
+    if len(raw) > MAX_FILE:
+        raise ConfigError(f"{where}: longer than {MAX_FILE} bytes (X3)")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where}: no UTF-8 text, from byte {error.start} on") from error
+    return parse_config(text, where)
+
+
+def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
+    """As ``load_config``, from text; ``where`` names it in errors and is where relative paths start."""
+    place = Path(where).resolve()
+    try:
+        file = msgspec.convert(tomllib.loads(text), _File)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{place}: no valid TOML: {error}") from error
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ConfigError(f"{place}: {str(error).replace('`$.', '`').replace('`$`', 'the file')} (O8)") from error
+    config = Config(
+        place,
+        file.host,
+        file.limits,
+        file.store,
+        file.models,
+        file.default_model,
+        file.presets,
+        file.agents,
+    )
+    mistakes = list(_mistakes(config))
+    if mistakes:
+        raise ConfigError(f"{place}: " + "; ".join(mistakes) + " (O8)")
+    return config
+
+
+def _mistakes(config: Config) -> Iterable[str]:
+    """Every contradiction, before anything starts."""
+    labels: dict[str, int] = {}
+    sessions: dict[str, str] = {}
+    for number, agent in enumerate(config.agents):
+        here = f"agents[{number}] ({agent.id!r})"
+        if not agent.id.strip():
+            yield f"agents[{number}]: id is empty"
+        elif agent.id in labels:
+            yield f"{here}: agents[{labels[agent.id]}] has this id already"
+        labels.setdefault(agent.id, number)
+        if agent.session_id is not None and agent.resume_session_id is not None:
+            yield f"{here}: session_id and resume_session_id exclude each other"
+        exact = agent.session_id or agent.resume_session_id
+        if exact is not None:
+            if exact in sessions:
+                yield f"{here}: session {exact!r} is that of agent {sessions[exact]!r} already"
+            sessions.setdefault(exact, agent.id)
+        yield from _wrong_values(config, agent, here, exact)
+    for name, part in {**config.models, **({"store": config.store} if config.store else {})}.items():
+        if "api_key" in part.options:
+            yield f"{name}: api_key in a file is not safe (X1): name its variable with api_key_env"
+    if config.limits.max_delegation_depth is not None and config.limits.max_delegation_depth < 0:
+        yield "limits.max_delegation_depth must not be negative"
+
+
+def _wrong_values(config: Config, agent: AgentTable, here: str, exact: str | None) -> Iterable[str]:
+    if exact is not None:
+        try:
+            checked_id(exact)
+        except MisuseError as error:
+            yield f"{here}: {error}"
+    if agent.resume_session_id is not None and config.store is None:
+        yield f"{here}: resume_session_id needs a [store]"
+    if agent.resume_session_id is not None and (agent.cwd is not None or agent.preset is not None):
+        yield f"{here}: a resumed session has its cwd and preset already"
+    try:
+        config.options_of(agent)
+    except MisuseError as error:
+        yield f"{here}: {error}"
+    if agent.provider is not None and config.models and agent.provider not in config.models:
+        known = ", ".join(config.models) or "none"
+        yield f"{here}: provider {agent.provider!r} is not in [models] (there: {known})"
+    if (agent.provider is None) != (agent.model is None):
+        yield f"{here}: give provider and model, or neither"

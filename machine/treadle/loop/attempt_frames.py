@@ -1,0 +1,55 @@
+"""Tells listeners of a live attempt's stream, frame by frame (Q9)."""
+
+from __future__ import annotations
+
+from ..hooks.dispatch import emit
+from ..hooks.points import ASSISTANT_STREAM, AssistantStream
+from ..words.frames import FrameChunk, FrameEnd, FrameStart, StreamFrame
+from ..words.stream import Chunk
+from .activity import Activity
+
+
+class Frames:
+    """The frames of one attempt.
+
+    Args:
+        activity: whose attempt it is.
+        attempt_id: the attempt.
+        revision: its number among those of the attached agent.
+    """
+
+    __slots__ = ("_activity", "_attempt_id", "_index", "_revision")
+
+    def __init__(self, activity: Activity, attempt_id: str, revision: int) -> None:
+        self._activity = activity
+        self._attempt_id = attempt_id
+        self._revision = revision
+        self._index = 0
+
+    def start(self, turn: int, step: int) -> None:
+        """The attempt begins."""
+        self._now(FrameStart(self._attempt_id, self._revision, turn, step))
+
+    def chunk(self, chunk: Chunk, time: float) -> None:
+        """A chunk was recorded, at ``time`` seconds since the epoch."""
+        self._now(FrameChunk(self._attempt_id, self._revision, self._index, int(time * 1000), chunk))
+        self._index += 1
+
+    def abandoned(self) -> None:
+        """The attempt is over, and nothing of it is recorded."""
+        self._now(FrameEnd(self._attempt_id, self._revision, 0, None))
+
+    def committed(self, tag: str, chunks: int) -> None:
+        """The attempt's stream, of so many chunks, is recorded next, as ``tag``; its end is told right after that."""
+        event = (tag, len(self._activity.agent.session))
+        frame = FrameEnd(self._attempt_id, self._revision, chunks, event)
+        self._activity.outbox.after_commit(lambda: self._tell(frame))
+
+    def _now(self, frame: StreamFrame) -> None:
+        if self._activity.agent.scope.listeners(ASSISTANT_STREAM):
+            self._activity.outbox.now(self._tell, frame)
+
+    def _tell(self, frame: StreamFrame) -> None:
+        agent = self._activity.agent
+        payload = AssistantStream(agent, frame)
+        emit(agent.scope.listeners(ASSISTANT_STREAM), payload, self._activity.outbox.report_listener)

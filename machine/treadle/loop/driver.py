@@ -1,0 +1,323 @@
+"""The shell around the kernel: performs what it decides, and tells of it once that is done.
+
+How it works. Whatever happens to an agent is an input: a delivery, a cancel, the outcome of an operation. ``feed``
+gives it to the kernel and performs the effects that come back, in order: facts are appended to the log, notices are
+queued, at most one operation begins. Only then is the queue told (``Outbox``). Inputs come from anywhere, also from a
+listener in the middle of telling; as the kernel is synchronous and everything is appended before anybody hears of it,
+there is no state in between for such an input to meet.
+
+Operations are all that ever waits. They run one after the other in one task (``Runner``), which an idle agent does not
+have. A cancel reaches the one under way by its signal and then by its cancel scope. Whatever an operation raises, the
+runner makes exactly one outcome of it: a hook or an adapter can break a turn but never the loop. What asks to leave the
+program is raised only when the outcome has been fed and everybody has been told.
+
+Others call the driver's methods and read its attributes; they write none of them (§9, H4, L7, L8).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
+
+import trio
+
+from ..agent.agent import Agent
+from ..agent.engine import Converging
+from ..agent.initiator import CURRENT, Initiator
+from ..agent.maintenance import MaintenanceTask
+from ..agent.receipts import Receipt
+from ..containment import LEAVING
+from ..errors import MisuseError
+from ..hooks.points import SESSION_EVENT, SESSION_FLUSH
+from ..kernel import effects as fx
+from ..kernel import inputs as i
+from ..kernel.effects import Begin, Publish, Record
+from ..kernel.kernel import Kernel
+from ..words.events import Target, TurnEnd, TurnStart
+from ..words.messages import UserMessage
+from ..words.reasons import ByParent
+from .flushes import Flushes
+from .notices import POINT_OF
+from .outbox import Outbox
+from .request_state import RequestState
+from .runner import Runner
+from .services import Services, Shared
+
+_REPLAY = i.Replayed()
+_PROCEED = i.Proceeded()
+Control = fx.Settle | fx.Proceed | fx.Reread | fx.Abort | fx.Finish
+
+
+class Driver:
+    """Drives one agent. Nothing but this class feeds the kernel, and nothing but it writes the agent's log.
+
+    Attributes:
+        agent: the agent.
+        kernel: what decides for it.
+        outbox: what is still to be told of it.
+        receipts: of messages whose fate is open, by message id (D8).
+        ended: how many turns have ended.
+        creator: the task that creates the agent, ``None`` once that is over (O15).
+    """
+
+    __slots__ = (
+        "_finished",
+        "_flushes",
+        "_requests",
+        "_runner",
+        "_settled",
+        "_shared",
+        "_thread",
+        "_waiters",
+        "agent",
+        "creator",
+        "ended",
+        "kernel",
+        "outbox",
+        "receipts",
+    )
+
+    def __init__(self, agent: Agent, shared: Shared, kernel: Kernel, requests: RequestState | None = None) -> None:
+        self.agent = agent
+        self.kernel = kernel
+        self.outbox = Outbox(agent, kernel, self)
+        self.receipts: dict[str, Receipt] = {}
+        self.ended = 0
+        self.creator: trio.lowlevel.Task | None = None
+        self._shared = shared
+        self._thread = shared.host.thread_id
+        self._requests = requests
+        self._runner: Runner | None = None
+        self._flushes: Flushes | None = None
+        self._finished: Callable[[], None] | None = None
+        self._waiters: trio.lowlevel.ParkingLot | None = None
+        self._settled: list[Receipt] = []
+
+    @property
+    def host(self) -> Services:
+        """What the host gives to all of its drivers."""
+        return self._shared.host
+
+    # --- what is asked of an agent ------------------------------------------------------------------------------------
+
+    def check_thread(self) -> None:
+        """Raise when called from a foreign thread (D2)."""
+        if threading.get_ident() != self._thread:
+            raise MisuseError(
+                "agents are used from their host's thread (D2); from another one go through host.from_thread"
+            )
+
+    def deliver(self, message: UserMessage, target: Target, wakeup: bool) -> Receipt:
+        """Deliver a message; returns its receipt (D1, D8).
+
+        Raises:
+            DuplicateMessage: its id is taken (I1).
+            AgentDisposed: the agent accepts nothing any more (L9).
+        """
+        receipt, receipts = Receipt(message.id), self.receipts
+        known = receipts.get(message.id)
+        receipts[message.id] = receipt
+        try:
+            self.feed(i.Deliver(message, target, wakeup, self.own))
+        except Exception:
+            if known is not None:
+                receipts[message.id] = known
+            else:
+                receipts.pop(message.id, None)
+            raise
+        return receipt
+
+    def maintain(self, task: MaintenanceTask[Any]) -> None:
+        """Claim the idle agent for a maintenance task (M1).
+
+        Raises:
+            AgentBusy: the agent is not truly idle.
+            AgentDisposed: it is in disposal or disposed.
+        """
+        activity = self.runner.activity
+        before, activity.task = activity.task, task
+        try:
+            self.feed(i.BeginMaintenance())
+        except Exception:
+            activity.task = before
+            raise
+
+    def dispose(self, keep_inbox: bool, finished: Callable[[], None]) -> None:
+        """Have the agent end; ``finished`` is called once nothing of it is active any more (O4)."""
+        self._finished = finished
+        try:
+            self.feed(i.Dispose(keep_inbox))
+        except LEAVING as leaving:
+            self.host.leave(leaving)  # the disposal goes on, and the host ends in order (H5)
+        if self._runner is None or not self._runner.running:
+            finished()
+
+    def reject_open(self, fate: fx.Rejected) -> None:
+        """Settle the receipts whose messages will have no other fate any more (D8)."""
+        for receipt in list(self.receipts.values()):
+            receipt.settle(fate)
+        self.receipts.clear()
+
+    def creating(self) -> None:
+        """The running task creates the agent."""
+        self.creator = trio.lowlevel.current_task()
+
+    def created(self) -> None:
+        """The creation is over, one way or the other."""
+        self.creator = None
+
+    # --- feeding the kernel -------------------------------------------------------------------------------------------
+
+    def feed(self, given: i.Input) -> None:
+        """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
+        effects = self.kernel.receive(given)
+        if effects:
+            self._perform(effects)
+        outbox = self.outbox
+        if not outbox.telling:
+            if outbox.due:
+                outbox.drain()
+            elif self.kernel.owed is None:
+                self.wake_waiters()
+
+    def perform_next(self, given: i.Proceeded | i.Replayed) -> None:
+        """Give the kernel an input that it wanted back, in the middle of telling; see ``Outbox``."""
+        self._perform(self.kernel.receive(given))
+
+    def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
+        scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
+        due, watched = outbox.due, scope.listeners(SESSION_EVENT)
+        if self._settled:
+            self._settled.clear()
+        for effect in effects:
+            if isinstance(effect, Record):
+                entry = commit(effect.data, effect.replaces)
+                if watched:
+                    due.append(entry)
+                if isinstance(effect.data, TurnStart):
+                    self._turn_started()
+                elif isinstance(effect.data, TurnEnd):
+                    self._turn_ended()
+            elif isinstance(effect, Publish):
+                # What would be told first, to nobody, need not be queued.
+                if due or outbox.telling or scope.listeners(POINT_OF[type(effect.notice)]):
+                    due.append(effect)
+            elif isinstance(effect, Begin):
+                (self._runner or self.runner).begin(effect.operation)
+            else:
+                self._control(effect)
+        if outbox.after is not None:
+            outbox.committed()
+
+    def _control(self, effect: Control) -> None:
+        match effect:
+            case fx.Settle():
+                receipt = self.receipts.pop(effect.message_id, None)
+                if receipt is not None:
+                    receipt.settle(effect.fate)
+                    self._settled.append(receipt)
+            case fx.Proceed():
+                self.outbox.committed()
+                self.outbox.due.append(_PROCEED)
+            case fx.Reread():
+                self.outbox.due.append(_REPLAY)
+            case fx.Abort():
+                self.runner.abort(effect.cause)
+            case fx.Finish():
+                self.finish()
+            case _:
+                assert_never(effect)
+
+    def _turn_started(self) -> None:
+        if self._runner is not None:
+            self._runner.activity.renew()
+
+    def _turn_ended(self) -> None:
+        self.ended += 1
+        (self._runner or self.runner).turn_ended()
+        if self.agent.scope.listeners(SESSION_FLUSH):
+            if self._flushes is None:
+                self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
+            flushed = self._flushes.begin()
+            for receipt in self._settled:
+                receipt.hold_for(flushed.wait)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    @property
+    def runner(self) -> Runner:
+        """What runs operations; made when the first one begins."""
+        if self._runner is None:
+            requests = self._requests if self._requests is not None else RequestState()
+            self._runner = Runner(self.agent, self._shared, self.kernel, self.outbox, requests, self)
+        return self._runner
+
+    def finish(self) -> None:
+        """Nothing of the agent is active any more (O4)."""
+        if self._finished is not None:
+            self._finished()
+
+    @property
+    def own(self) -> bool:
+        """Whether the caller is the running activity's own hook or tool (D4, O7), and no listener of a notification."""
+        return self._runner is not None and self._runner.own
+
+    def runs(self, initiator: Initiator | None) -> bool:
+        """Whether that is the running activity's own initiator (O7)."""
+        return self._runner is not None and self._runner.runs(initiator)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is active, due, or about to start, and no flush is under way (L6, P8)."""
+        kernel, outbox, flushes = self.kernel, self.outbox, self._flushes
+        if kernel.owed is not None or outbox.due or outbox.telling or (flushes is not None and flushes.under_way):
+            return False
+        return kernel.quiet
+
+    def wake_waiters(self) -> None:
+        """Wake whoever waits for the agent to be quiet, if it is."""
+        if self.kernel.owed is None and self._waiters and self.quiet:
+            self._waiters.unpark_all()
+
+    async def until_quiet(self) -> None:
+        """Wait until the agent is quiet; see ``when_quiet`` for what else that takes (L6)."""
+        while not self.quiet:
+            if self._waiters is None:
+                self._waiters = trio.lowlevel.ParkingLot()
+            await self._waiters.park()
+
+    async def flushed(self) -> None:
+        """Wait until no flush is under way (P8)."""
+        if self._flushes is not None:
+            await self._flushes.wait()
+
+    @property
+    def converging(self) -> Converging | None:
+        """What a cancellation is waiting for (C10)."""
+        runner = self._runner
+        return runner.convergence.state() if runner is not None and runner.convergence is not None else None
+
+    def awaited_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """The tasks whose end ``when_idle`` waits for (L6)."""
+        if self._runner is not None and self._runner.task is not None:
+            yield self._runner.task
+        if self.creator is not None:
+            yield self.creator
+        if self._flushes is not None:
+            yield from self._flushes.tasks
+
+    def cancel_with_parent(self) -> bool:
+        """Cancel a child whose parent's turn is being cancelled while it awaits the child (O6).
+
+        Called where a wait for the child was cancelled. Returns whether the wait was the parent's own; then the
+        caller waits for the child's convergence before it lets the cancellation go on, so that nothing of the child's
+        happens after the parent's turn.
+        """
+        above = getattr(self.agent.parent, "engine", None)
+        if not isinstance(above, Driver) or above.kernel.cause is None or not above.runs(CURRENT.get()):
+            return False
+        self.feed(i.Cancel(ByParent(), above.kernel.keep))
+        return True

@@ -1,0 +1,133 @@
+"""Ties a live agent to its stored session: loading and repair, the write path, the barriers (§13)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from ..agent.agent import Agent
+from ..errors import SessionLocked, StoreFailure
+from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
+from ..session.log import Session
+from ..session.repair import Recovery, repair
+from ..session.store import SessionStore, SessionWriter, StoredSession
+from .convergence import Spawn
+
+LOGGER = logging.getLogger("treadle")
+
+LONG = 5_000
+"""Events from which a session is built in a worker thread, so that the loop goes on meanwhile."""
+WHO = "the session store"
+"""Who failed, in reports of the write path (N8)."""
+
+
+@frozen
+class Reopened:
+    """A stored session, loaded, repaired and ready to be driven (P4)."""
+
+    session: Session
+    writer: SessionWriter
+    recovery: Recovery
+
+
+async def reopen(store: SessionStore, session_id: str) -> Reopened:
+    """Open a stored session for writing and close the turn that a crash left open; that is durable at return (P4).
+
+    Raises:
+        SessionNotFound, SessionLocked, SessionCorrupt, SessionFormatUnsupported: see ``SessionStore.open_write``.
+        StoreFailure: the repair could not be written; the session is closed again.
+    """
+    opened = await store.open_write(session_id)
+    stored, writer = opened.stored, opened.writer
+    try:
+        if len(stored.events) > LONG:
+            session, closing = await trio.to_thread.run_sync(_load, stored)
+        else:
+            session, closing = _load(stored)
+        if closing:
+            await writer.append([session.commit(data) for data in closing])
+    except BaseException:
+        await let_go(writer)
+        raise
+    if stored.torn is not None:
+        LOGGER.warning("repaired on opening: %s", stored.torn)
+    return Reopened(session, writer, Recovery(stored.torn, len(closing)))
+
+
+def _load(stored: StoredSession) -> tuple[Session, list[Any]]:
+    return Session(stored.header, stored.events), repair(stored.events)
+
+
+async def store_new(store: SessionStore, session: Session) -> SessionWriter:
+    """Make a new session durable as it is now: header, seed, and what preparation added (O13)."""
+    return await store.create(session.header, list(session.events))
+
+
+async def remove(store: SessionStore, session_id: str) -> None:
+    """Roll back ``store_new``, once the write path is closed: nothing of the session stays (O13)."""
+    with trio.CancelScope(shield=True):
+        try:
+            await store.delete(session_id)
+        except Exception:
+            LOGGER.exception("session %s could not be removed again (O13)", session_id)
+
+
+async def let_go(writer: SessionWriter) -> None:
+    """Close a write path whose agent never came to be."""
+    with trio.CancelScope(shield=True):
+        try:
+            await writer.close()
+        except (StoreFailure, SessionLocked):
+            LOGGER.exception("closing the session failed")
+
+
+def persist(
+    agent: Agent, writer: SessionWriter, spawn: Spawn, report: Callable[[BaseException, str], None]
+) -> Callable[[], Awaitable[None]]:
+    """Send everything that the agent records to the store from now on.
+
+    Live events are written in the background; at each turn end ``session/flush`` is the barrier (P8). Before the body
+    of a tool runs, its ``tool/call`` is handed to the operating system, so that a killed process never leaves a call
+    that ran and looks as if it had not been started (P4).
+
+    Args:
+        agent: whose session it is.
+        writer: the store's write path for it.
+        spawn: starts the task that writes.
+        report: told of failures of the write path, and of whose they are (N8).
+
+    Returns:
+        Closes the write path: flushes, lets go of the lock, and says so if that failed (O4, N8).
+    """
+    session, scope = agent.session, agent.scope
+    for entry in session.events[writer.accepted :]:
+        writer.add(entry)
+    session.mirror(writer.add)
+    writer.start(spawn, lambda error: report(error, WHO))
+
+    async def flush_log(_: SessionFlushing) -> None:
+        await writer.flush()
+
+    async def write_ahead(_: ToolProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            await writer.written()
+        except (StoreFailure, SessionLocked) as error:
+            report(error, WHO)
+        return await proceed()
+
+    async def close() -> None:
+        try:
+            await writer.close()
+        except (StoreFailure, SessionLocked) as error:
+            report(error, WHO)
+            raise
+        finally:
+            session.mirror(None)
+
+    scope.on(SESSION_FLUSH, flush_log)
+    scope.on(TOOLS_EXECUTE, write_ahead)
+    return close

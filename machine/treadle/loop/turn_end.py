@@ -1,0 +1,28 @@
+"""Operations outside steps: before a turn ends (T4), and between turns (§7)."""
+
+from __future__ import annotations
+
+import trio
+
+from ..hooks.dispatch import serial
+from ..hooks.points import TURN_STOPPING, TurnIsStopping
+from ..kernel import inputs as i
+from ..kernel.effects import Maintain, Stop
+from .activity import Activity
+
+
+async def run_stopping(activity: Activity, operation: Stop) -> i.Stopped:
+    """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides (T4)."""
+    await trio.lowlevel.checkpoint_if_cancelled()
+    agent = activity.agent
+    listeners = agent.scope.listeners(TURN_STOPPING)
+    if listeners:
+        await serial(listeners, TurnIsStopping(agent, operation.turn, activity.signal))
+    return i.Stopped()
+
+
+async def run_maintenance(activity: Activity, _operation: Maintain) -> i.Maintained:
+    """Run the task that the agent was claimed for; the outcome is the same however it ends (M1, M3)."""
+    assert activity.task is not None
+    await activity.task.run(activity.signal)
+    return i.Maintained()
