@@ -58,7 +58,7 @@ class Life:
         self.write_path: Callable[[], Awaitable[None]] | None = None
         self._below: list[Awaitable[None]] = []
         self._creation: trio.CancelScope | None = None
-        self._settled = trio.Event()
+        self._settled: trio.Event | None = None
         self._signal: SignalSource | None = None
         self._disown = host.agents.adopt_child(agent.parent, self.dispose) if agent.parent is not None else None
         if owner is not host.scope:
@@ -83,7 +83,8 @@ class Life:
         """The creation is over, one way or the other; a disposal that waits for it goes on (O15)."""
         self._creation = self._signal = None
         self.driver.created()
-        self._settled.set()
+        if self._settled is not None:
+            self._settled.set()
 
     def _forbid_wait(self) -> None:
         """Raise when the running task is awaited by the creation of this agent, or of one below it (O15)."""
@@ -118,7 +119,9 @@ class Life:
                 except Exception as error:
                     failed(error)
             await drained.wait()
-            await self._settled.wait()
+            if self._creation is not None:
+                self._settled = trio.Event()
+                await self._settled.wait()
             await self._close(failed)
         finally:
             self._lives.pop(self, None)
