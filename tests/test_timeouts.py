@@ -9,19 +9,21 @@ TESTS = """
 import threading, time
 import pytest, trio
 
-pytestmark = pytest.mark.timeout(0.5)
+soon = pytest.mark.timeout(0.5)
 
 
 async def wait_for_a_sign(sign):
     await sign.wait()
 
 
+@soon
 async def test_a_wake_is_lost():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait_for_a_sign, trio.Event(), name="the one that is not woken")
         await trio.to_thread.run_sync(lambda: None)
 
 
+@soon
 async def test_shielded():
     with trio.CancelScope(shield=True):
         await trio.sleep_forever()
@@ -31,6 +33,7 @@ async def test_afterwards():
     await trio.lowlevel.checkpoint()
 
 
+@soon
 def test_outside_trio():
     threading.Event().wait()
 
@@ -53,7 +56,6 @@ def run(tmp_path: Path, *options: str) -> str:
 
 def test_a_lost_wake_up_fails_with_the_task_that_waits_for_it(tmp_path: Path) -> None:
     told = run(tmp_path, "-n", "0", "-rA")
-    print(told)
     assert "not over after 0.5 s" in told
     assert "task the one that is not woken" in told
     assert "in wait_for_a_sign: await sign.wait()" in told

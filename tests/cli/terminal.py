@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Seconds after which waiting for output has failed."""
 
 CONTROL_C = "\x03"

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,6 +52,7 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # by which its processes are known
         )
         os.close(theirs_in)
         os.close(theirs_out)
@@ -192,6 +194,16 @@ class Browser:
         """The addresses that were asked for."""
         sent = [event for event in self.told[since:] if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
+
+    def worked(self) -> float:
+        """The seconds of processor time that its processes have used; what others do on the machine does not count."""
+        ticks = 0
+        for place in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                fields = place.read_text(encoding="utf-8").rpartition(") ")[2].split()
+                if int(fields[3]) == self._process.pid:
+                    ticks += sum(map(int, fields[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self) -> Self:
         return self

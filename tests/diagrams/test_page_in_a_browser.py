@@ -1,6 +1,5 @@
 """The page in a real browser: opened from a file, scrubbed, searched, printed; it complains of nothing and asks nobody."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -291,22 +290,21 @@ def test_huge_lines_are_shown_without_widening_the_page(open_page: Open):
     assert page.run("document.documentElement.scrollWidth") <= 1360
 
 
-def test_ten_thousand_events_are_there_within_two_seconds_and_are_scrubbed_and_searched_at_once(
+def test_ten_thousand_events_are_there_after_two_seconds_of_work_and_are_scrubbed_and_searched_at_once(
     browser: Browser, open_page: Open, tmp_path: Path
 ):
     events = long_log(10_000)
     open_page(events)
-    began = time.monotonic()
+    began = browser.worked()
     browser.open(tmp_path / "page.html")
     browser.run(PAINTED)
-    assert time.monotonic() - began < 2
+    print("open", browser.worked() - began)
+    assert browser.worked() - began < 2
     assert browser.run("document.querySelectorAll('section.turn').length") == events[-1].data.turn
-    took = browser.run(
-        "(() => { const began = performance.now();"
-        " for (let n = 0; n <= 20; n++) go(Math.round(n * last / 20));"
-        " search('question 700'); return performance.now() - began; })()"
-    )
-    assert took < 2000
+    began = browser.worked()
+    browser.run("for (let n = 0; n <= 20; n++) go(Math.round(n * last / 20)); search('question 700');")
+    print("scrub", browser.worked() - began)
+    assert browser.worked() - began < 2
     assert browser.run("hits.length") > 0
 
 
@@ -316,12 +314,10 @@ def test_a_turn_of_thousands_of_steps_has_a_waterfall_at_once(open_page: Open):
         log.answer("on", ("look", "{}")).tool("look", "{}", str(number)).go_on()
     page = open_page(log.close().events)
     assert page.run("document.querySelectorAll('#waterfall .row').length") > 3000
-    assert (
-        page.run(
-            "(() => { const began = performance.now(); drawn = null; go(4000); return performance.now() - began; })()"
-        )
-        < 1000
-    )
+    began = page.worked()
+    page.run("drawn = null; go(4000);")
+    print("fall", page.worked() - began)
+    assert page.worked() - began < 1
 
 
 def test_an_empty_log_opens_too(open_page: Open):

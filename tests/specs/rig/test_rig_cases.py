@@ -99,7 +99,7 @@ def test_a_rig_in_a_process_of_its_own_serves_a_case_and_ends_with_status_0(envi
 def test_a_rig_whose_input_ends_goes_away_by_itself(environment: None) -> None:
     lines = b'{"id":1,"do":"open","session":"s1"}\n{"id":2,"do":"maintain"}\n{"id":3,"do":"settle"}\n'
     done = subprocess.run(
-        [sys.executable, "-m", "treadle_specs.rig"], input=lines, capture_output=True, timeout=30, check=False
+        [sys.executable, "-m", "treadle_specs.rig"], input=lines, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == 0
     assert [json.loads(line)["ok"] for line in done.stdout.splitlines()] == [True, True, True]
