@@ -2,8 +2,7 @@
 
 import trio
 
-from treadle import AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel
-from treadle.host import subagent
+from treadle import AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel, subagent
 
 OPTIONS = AgentOptions(provider="scripted", model="small")
 

@@ -112,7 +112,7 @@ def _repair_session() -> Target:
 
 
 def _rig() -> Target:
-    from treadle_specs.rig import main
+    from treadle_specs.rig.wire import main
 
     return main
 

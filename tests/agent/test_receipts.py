@@ -192,7 +192,7 @@ async def test_any_number_of_waiters_learn_one_fate() -> None:
         await settled()
         s.agent.inbox.remove("a")
         await settled()
-        receipt.settle(Admitted(9, 9))
+        receipt.reach(Admitted(9, 9))
         assert fates == [Rejected("discarded")] * 2
         assert receipt.fate == Rejected("discarded")
 

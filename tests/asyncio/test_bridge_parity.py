@@ -32,13 +32,15 @@ ON_THE_BRIDGE = (
 LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
     "Agents": {
         "factories, and agents made by hand, live in the host's loop: use them in Bridge.call and Bridge.run": frozenset(
-            {"set_factory", "check_free", "enter", "announce", "register"}
+            {"set_factory", "check_free", "enter", "announce", "register", "scope"}
         ),
         "the loop's own bookkeeping of owners and ends": frozenset(
-            {"check_parent", "adopt_child", "end_children", "children_of", "close", "begin_closing", "drained"}
+            {"check_parent", "adopt_child", "end_children", "close", "begin_closing", "drained"}
         ),
         "the host's end waits for such a boundary, in its own loop": frozenset({"with_initiator", "without_initiator"}),
     },
+    "Agent": {"what drives it lives in the host's loop": frozenset({"engine"})},
+    "Receipt": {"its loop tells the fate and what the fate waits for": frozenset({"reach", "hold_for"})},
     "Presets": {
         "a step of setup, which is a function of the host's thread": frozenset({"mount", "compose_from", "prepare"}),
     },

@@ -45,7 +45,7 @@ class Receipt:
         assert self._fate is not None
         return self._fate
 
-    def settle(self, fate: Fate) -> None:
+    def reach(self, fate: Fate) -> None:
         """Tell the fate; the first one stands. For the loop that the message was delivered to."""
         if self._fate is None:
             self._fate = fate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ..errors import MisuseError, NoFactory
 from ..hooks.scope import Scope
 from ..ids import new_id
 from ..words.events import Event
-from .publication import Publication
+from .publication import Entry, Publication
 
 if TYPE_CHECKING:
     from ..agent.handle import AgentHandle
@@ -37,18 +38,26 @@ class Agents(Publication, Initiators):
         entry = self._entries.get(id)
         return entry.agent if entry is not None else None
 
-    def list(self) -> list[Agent]:
+    def list(self) -> builtins.list[Agent]:
         """All live agents, in the order of registration (O6)."""
-        return [entry.agent for entry in self._entries.values()]
+        return [entry.agent for entry in self._now()]
 
-    def roots(self) -> list[Agent]:
+    def roots(self) -> builtins.list[Agent]:
         """The live agents without a live owner, in the order of registration (O6)."""
-        return [entry.agent for entry in self._entries.values() if entry.owner is None]
+        return [entry.agent for entry in self._now() if entry.owner is None]
 
     def is_owned_by(self, id: str, owner: Agent) -> bool:
         """Whether the live agent of an id was created under exactly that parent (O6)."""
         entry = self._entries.get(id)
         return entry is not None and entry.owner is owner
+
+    def children(self, owner: Agent) -> builtins.list[Agent]:
+        """The live agents that were created under exactly that parent, in the order of registration (O6)."""
+        return [entry.agent for entry in self._now() if entry.owner is owner]
+
+    def _now(self) -> builtins.list[Entry]:
+        # A copy in one piece: the asyncio bridge looks up from another thread.
+        return builtins.list(self._entries.values())
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -156,7 +156,7 @@ class Driver:
     def reject_open(self, fate: fx.Rejected) -> None:
         """Settle the receipts whose messages will have no other fate any more (D8)."""
         for receipt in list(self.receipts.values()):
-            receipt.settle(fate)
+            receipt.reach(fate)
         self.receipts.clear()
 
     def creating(self) -> None:
@@ -215,7 +215,7 @@ class Driver:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
-                    receipt.settle(effect.fate)
+                    receipt.reach(effect.fate)
                     self._settled.append(receipt)
             case fx.Proceed():
                 self.outbox.committed()
