@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.timeouts import pytest_timeout_set_timer
 
 __all__ = ["pytest_timeout_set_timer"]
+
+if sys.dont_write_bytecode and sys.pycache_prefix is None:
+    # Nothing is to be written beside the sources; but compiling every test anew takes each process ten seconds.
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    sys.pycache_prefix, sys.dont_write_bytecode = str(cache / "treadle-tests" / "bytecode"), False
 
 SHARED = {
     "aimock": "aimock",
