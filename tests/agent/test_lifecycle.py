@@ -24,8 +24,7 @@ from treadle import (
     register_agent_option,
     tool,
 )
-from treadle.hooks.decisions import Reject
-from treadle.hooks.points import PRE_STEP, SESSION_EVENT, TURN_STOPPING
+from treadle.hooks.points import PRE_STEP, SESSION_EVENT, TURN_STOPPING, Reject
 from treadle.words.events import StepStart, TurnEnd, TurnStart
 
 

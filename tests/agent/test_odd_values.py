@@ -8,8 +8,7 @@ import trio
 import treadle
 from tests.stage import stage
 from treadle import BlockEnd, BlockStart, Failure, Finish, Finished, ModelFailure, TextDelta, Usage, UsageReport
-from treadle.hooks.decisions import BlockPrompt
-from treadle.hooks.points import PROMPT_SUBMIT, SESSION_FLUSH
+from treadle.hooks.points import PROMPT_SUBMIT, SESSION_FLUSH, BlockPrompt
 from treadle.words.events import StepEnd
 from treadle.words.failures import failure_of
 

@@ -34,8 +34,7 @@ from treadle import (
 )
 from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, streams
 from treadle.asyncio.reply import undisturbed
-from treadle.hooks.decisions import Enter
-from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP
+from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP, Enter
 from treadle.words.events import TurnEnd
 from treadle.words.frames import FrameChunk, FrameEnd, FrameStart
 

@@ -28,8 +28,7 @@ from treadle import (
     message,
 )
 from treadle.asyncio import Bridge
-from treadle.hooks.decisions import DenyCall, Enter
-from treadle.hooks.points import AGENT_STATUS, PRE_STEP
+from treadle.hooks.points import AGENT_STATUS, PRE_STEP, DenyCall, Enter
 from treadle.host.presets.documents import PresetDefinition
 from treadle.session.memory import MemoryStore
 from treadle.words.call_config import CallConfig, ToolSchema

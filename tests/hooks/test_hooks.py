@@ -22,7 +22,6 @@ from treadle import (
     ScopeClosed,
     tool,
 )
-from treadle.hooks.decisions import Enter, Reject
 from treadle.hooks.dispatch import Emit, Serial, Waterfall, serial, waterfall
 from treadle.hooks.points import (
     AGENT_CREATED,
@@ -42,6 +41,8 @@ from treadle.hooks.points import (
     SESSION_START,
     TOOLS_RESULT,
     TURN_STOPPING,
+    Enter,
+    Reject,
 )
 
 # --- H1, H2, H3 -------------------------------------------------------------------------------------------------------

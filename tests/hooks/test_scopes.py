@@ -8,8 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.hosts import create, hosted
 from treadle import MisuseError, Scope, ScopeClosed, Tool, tool
-from treadle.hooks.decisions import DenyCall
-from treadle.hooks.points import AGENT_STATUS, TOOLS_RESULT
+from treadle.hooks.points import AGENT_STATUS, TOOLS_RESULT, DenyCall
 from treadle.tools.registry import guards
 
 

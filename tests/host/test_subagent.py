@@ -28,8 +28,7 @@ from treadle import (
     Tool,
     tool,
 )
-from treadle.hooks.decisions import BlockPrompt
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT
+from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT, BlockPrompt
 from treadle.host.subagent import subagent
 from treadle.words.events import UserMessageAdded
 from treadle.words.messages import AgentSource

@@ -26,8 +26,7 @@ from treadle import (
     UsageReport,
     tool,
 )
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR
+from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR, Retry
 from treadle.models import assembly
 from treadle.models.assembly import Recorder, is_blank
 from treadle.words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd

@@ -29,7 +29,6 @@ from treadle import (
     ToolRun,
     tool,
 )
-from treadle.hooks.decisions import Reject, Retry
 from treadle.hooks.points import (
     AGENT_STATUS,
     ASSISTANT_STREAM,
@@ -40,6 +39,8 @@ from treadle.hooks.points import (
     SESSION_EVENT,
     TOOLS_RESULT,
     TURN_STOPPING,
+    Reject,
+    Retry,
 )
 from treadle.words.events import TurnEnd
 from treadle.words.frames import FrameChunk

@@ -19,8 +19,7 @@ from treadle import (
     ScriptedModel,
     tool,
 )
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT, AgentError
+from treadle.hooks.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT, AgentError, Retry
 from treadle.words.events import InboxSpliced, TurnEnd
 
 

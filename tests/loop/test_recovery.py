@@ -19,8 +19,7 @@ from treadle import (
     ScriptedModel,
     tool,
 )
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import LLM_STREAM, REQUEST, REQUEST_ERROR
+from treadle.hooks.points import LLM_STREAM, REQUEST, REQUEST_ERROR, Retry
 from treadle.words.stream import BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
 
 # --- H6 ---------------------------------------------------------------------------------------------------------------

@@ -24,8 +24,7 @@ from treadle import (
     ToolSchema,
     tool,
 )
-from treadle.hooks.decisions import Enter, Retry
-from treadle.hooks.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
+from treadle.hooks.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Retry
 from treadle.loop.request_state import restore_requests
 from treadle.models.routes import Models
 from treadle.session.memory import MemoryStore

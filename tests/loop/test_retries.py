@@ -23,8 +23,7 @@ from treadle import (
     ScriptedModel,
     tool,
 )
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import REQUEST_ERROR
+from treadle.hooks.points import REQUEST_ERROR, Retry
 from treadle.loop.retry import delay_of, install_retries
 from treadle.models.adapter import RETRIED_CODES
 from treadle.words.events import (

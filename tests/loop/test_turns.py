@@ -20,7 +20,6 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.hooks.decisions import Enter, Reject, Retry
 from treadle.hooks.points import (
     AGENT_ERROR,
     PRE_STEP,
@@ -28,7 +27,10 @@ from treadle.hooks.points import (
     REQUEST_ERROR,
     SYSTEM_PROMPT_ASSEMBLE,
     TURN_STOPPING,
+    Enter,
     Prompt,
+    Reject,
+    Retry,
 )
 from treadle.words.call_config import CallConfig
 from treadle.words.events import AssistantMessageAdded, StepStart, TurnEnd

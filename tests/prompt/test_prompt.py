@@ -21,8 +21,7 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.hooks.decisions import Enter, Reject
-from treadle.hooks.points import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Prompt
+from treadle.hooks.points import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Reject
 from treadle.words.events import APPEND, Replace, UserMessageAdded
 
 

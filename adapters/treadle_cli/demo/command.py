@@ -15,13 +15,13 @@ from rich.text import Text
 import treadle
 from treadle.agent.agent import Agent
 from treadle.agent.options import AgentOptions
-from treadle.hooks.decisions import Enter
 from treadle.hooks.points import (
     ASSISTANT_STREAM,
     PRE_STEP,
     SESSION_EVENT,
     TURN_STOPPING,
     AssistantStream,
+    Enter,
     SessionEventAdded,
 )
 from treadle.hooks.scope import Scope

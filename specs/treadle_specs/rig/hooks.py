@@ -6,16 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from treadle import Agent, Scope, Text, Tool, ToolOutput, ToolRun, UserMessage
-from treadle.hooks.decisions import BlockPrompt, Enter, Reject, Retry
 from treadle.hooks.points import (
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,
     REQUEST_ERROR,
     TURN_STOPPING,
+    BlockPrompt,
+    Enter,
     PromptSubmission,
+    Reject,
     RequestFailure,
     RequestProposal,
+    Retry,
     StepProposal,
     TurnIsStopping,
 )

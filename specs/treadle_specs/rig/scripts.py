@@ -38,8 +38,7 @@ from treadle import (
     Usage,
     message,
 )
-from treadle.hooks.decisions import Allow, BlockPrompt, Enter
-from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, StepProposal
+from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, Allow, BlockPrompt, Enter, StepProposal
 from treadle.session.store import SessionStore
 from treadle.words.stream import BlockStart, Chunk
 
