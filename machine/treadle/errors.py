@@ -7,6 +7,36 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+__all__ = [
+    "AgentBusy",
+    "AgentDisposed",
+    "BridgeClosed",
+    "ConfigError",
+    "DelegationLimit",
+    "DuplicateMessage",
+    "DuplicateSession",
+    "HookError",
+    "InvalidData",
+    "InvalidMessage",
+    "InvalidTrigger",
+    "InvariantViolated",
+    "MaintenanceCancelled",
+    "MisuseError",
+    "NoFactory",
+    "NoStore",
+    "PresetError",
+    "PromptError",
+    "ScopeClosed",
+    "SessionCorrupt",
+    "SessionFormatUnsupported",
+    "SessionLocked",
+    "SessionNotFound",
+    "StoreFailure",
+    "StreamOverrun",
+    "ToolError",
+    "TreadleError",
+]
+
 
 class TreadleError(Exception):
     """Base of all errors of treadle; ``code`` is a stable, machine-readable word."""

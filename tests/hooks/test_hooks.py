@@ -9,21 +9,9 @@ import pytest
 import trio
 
 from tests.stage import stage, talk
-from treadle import (
-    Agent,
-    Answer,
-    AssistantMessage,
-    Call,
-    HookError,
-    Host,
-    MisuseError,
-    Mode,
-    Scope,
-    ScopeClosed,
-    tool,
-)
-from treadle.hooks.dispatch import Emit, Serial, Waterfall, serial, waterfall
-from treadle.hooks.points import (
+from treadle import Agent, Answer, AssistantMessage, Call, Host, MisuseError, tool
+from treadle.errors import HookError, ScopeClosed
+from treadle.hooks import (
     AGENT_CREATED,
     AGENT_DISPOSED,
     AGENT_ERROR,
@@ -41,9 +29,15 @@ from treadle.hooks.points import (
     SESSION_START,
     TOOLS_RESULT,
     TURN_STOPPING,
+    Emit,
     Enter,
+    Mode,
     Reject,
+    Scope,
+    Serial,
+    Waterfall,
 )
+from treadle.hooks.dispatch import serial, waterfall
 
 # --- H1, H2, H3 -------------------------------------------------------------------------------------------------------
 

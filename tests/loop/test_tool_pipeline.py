@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from tests.stage import Stage, note, stage
 from treadle import Answer, Call, Host, Message, Text, Tool, ToolError, ToolOutput, ToolRun, tool
-from treadle.hooks.points import (
+from treadle.hooks import (
     TOOLS_EXECUTE,
     TOOLS_POST_EXECUTE,
     TOOLS_PRE_EXECUTE,
@@ -24,7 +24,7 @@ from treadle.hooks.points import (
 )
 from treadle.loop import pipeline
 from treadle.loop.pipeline import parse_arguments
-from treadle.words.events import ToolResultAdded
+from treadle.session import ToolResultAdded
 
 
 @tool

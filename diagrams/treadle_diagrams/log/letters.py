@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 
 from attrs import define, field
 
+from treadle import UserMessage
+from treadle.models import HookSource, ToolSource
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.messages import HookSource, ToolSource, UserMessage
 
 from .phrases import blocks_text, source_text, tag_of
 

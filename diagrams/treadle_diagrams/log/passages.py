@@ -24,9 +24,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from treadle.kernel import lifecycle as lc
+from treadle.models import AgentSource, UserSource
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.messages import AgentSource, UserSource
 
 from ..lifecycle.walk import Passage, Walk, walk_through
 

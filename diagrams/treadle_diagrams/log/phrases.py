@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from treadle import Block, Text
+from treadle.models import AgentSource, HookSource, Source, ToolSource, UserSource
 from treadle.sums import to_builtins
 from treadle.words import reasons
-from treadle.words.messages import AgentSource, Block, HookSource, Source, Text, ToolSource, UserSource
 
 
 def blocks_text(content: Iterable[Block]) -> str:

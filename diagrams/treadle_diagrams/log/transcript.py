@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import define, field
 
+from treadle import AssistantMessage, Block, Reasoning, Text, ToolCall
+from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
 from treadle.words import events as ev
-from treadle.words.messages import AssistantMessage, Block, Reasoning, Text, ToolCall
-from treadle.words.stream import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
 
 from .entries import (
     Answered,

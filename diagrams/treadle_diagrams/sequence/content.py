@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 from attrs import frozen
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 from treadle.printable import call_text, one_line
 from treadle.words import events as ev
 from treadle.words import reasons

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from attrs import frozen
 
 from ..agent.agent import Agent
 from ..errors import TreadleError
@@ -38,14 +40,6 @@ class TurnFailed(TreadleError):
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
 
 
-def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
-    """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
-    told = TOLD[type(notice)]
-    listeners = agent.scope.listeners(told.point)
-    if listeners:
-        emit(listeners, told.payload(agent, notice), report)
-
-
 def _error(notice: fx.ErrorReported) -> BaseException:
     if isinstance(notice.error, BaseException):
         return notice.error
@@ -54,8 +48,9 @@ def _error(notice: fx.ErrorReported) -> BaseException:
     return ModelFailure(notice.failure)
 
 
-class Told(NamedTuple):
-    """How a notice is told: at which point, and what is given to its listeners."""
+@frozen(eq=False)
+class Told:
+    """How a notice is told: at which point, and how what its listeners are given is made of agent and notice."""
 
     point: HookPoint[Any]
     payload: Callable[[Agent, Any], object]
@@ -74,3 +69,11 @@ TOLD: dict[type[fx.Notice], Told] = {
         lambda agent, notice: AgentError(agent, notice.turn, notice.step, _error(notice), notice.failure),
     ),
 }
+
+
+def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
+    """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
+    told = TOLD[type(notice)]
+    listeners = agent.scope.listeners(told.point)
+    if listeners:
+        emit(listeners, told.payload(agent, notice), report)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from attrs import frozen
 
-from ..errors import SessionCorrupt, TreadleError
+from ..errors import TreadleError
 from ..words.events import Event
 from .log import SessionHeader
 
@@ -236,18 +236,3 @@ def readable(stored: StoredSession) -> StoredSession:
     if stored.damage is not None:
         raise stored.damage
     return stored
-
-
-__all__ = [
-    "Listed",
-    "Listing",
-    "OpenSession",
-    "SessionCorrupt",
-    "SessionStore",
-    "SessionWriter",
-    "Spawn",
-    "StoredSession",
-    "TornTail",
-    "Unreadable",
-    "readable",
-]

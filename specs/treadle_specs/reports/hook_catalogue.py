@@ -14,8 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from treadle.hooks.dispatch import HookPoint, Mode, Waterfall
-from treadle.hooks.points import POINTS
+from treadle.hooks import POINTS, HookPoint, Mode, Waterfall
 
 from .generated import Made, attributes, cell, serve, summary
 

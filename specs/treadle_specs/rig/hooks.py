@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from treadle import Agent, Scope, Text, Tool, ToolOutput, ToolRun, UserMessage
-from treadle.hooks.points import (
+from treadle import Agent, Text, Tool, ToolOutput, ToolRun, UserMessage
+from treadle.hooks import (
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,
@@ -19,6 +19,7 @@ from treadle.hooks.points import (
     RequestFailure,
     RequestProposal,
     Retry,
+    Scope,
     StepProposal,
     TurnIsStopping,
 )
