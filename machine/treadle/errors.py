@@ -51,7 +51,7 @@ class MisuseError(TreadleError):
 
 
 class InvalidMessage(MisuseError):
-    """A message or its content was refused before it was accepted (D3); nothing was changed."""
+    """A message or its content was refused before it was accepted; nothing was changed (D3)."""
 
     code = "INVALID_MESSAGE"
 
@@ -86,7 +86,7 @@ class InvalidTrigger(TreadleError):
 
 
 class AgentBusy(TreadleError):
-    """The agent is not truly idle, so the call cannot be served now (M1, D8); await ``when_idle()`` and call again."""
+    """The agent is not truly idle, so the call cannot be served now; await ``when_idle()`` and call again (M1, D8)."""
 
     code = "AGENT_BUSY"
 
@@ -198,7 +198,7 @@ class StoreFailure(TreadleError):
 
 
 class MaintenanceCancelled(TreadleError):
-    """A maintenance task was cancelled through ``cancel`` (M3); ``cause`` is the object given there."""
+    """A maintenance task was cancelled through ``cancel``; ``cause`` is the object given there (M3)."""
 
     code = "MAINTENANCE_CANCELLED"
 

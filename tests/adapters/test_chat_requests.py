@@ -17,8 +17,8 @@ from treadle import (
     ToolResultMessage,
     UserMessage,
 )
-from treadle.models import CallConfig, ToolResult, ToolSchema
-from treadle.words.messages import BLOCKS, user_message
+from treadle.models import BLOCKS, CallConfig, ToolResult, ToolSchema
+from treadle.words.messages import user_message
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"

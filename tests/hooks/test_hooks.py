@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -38,6 +38,8 @@ from treadle.hooks import (
     Waterfall,
 )
 from treadle.hooks.dispatch import serial, waterfall
+from treadle.kernel.effects import Notice
+from treadle.loop.notices import TOLD
 
 # --- H1, H2, H3 -------------------------------------------------------------------------------------------------------
 
@@ -314,3 +316,9 @@ def test_points_of_plugins_are_made_like_the_own_ones() -> None:
     assert (emit.mode, emit.name) == (Mode.EMIT, "mine/told")
     assert Enter([]).messages == ()
     assert Reject() == Reject()
+
+
+@pytest.mark.rule("I4", "H8")
+def test_every_notice_of_the_kernel_is_told_at_a_point_of_its_own() -> None:
+    assert set(TOLD) == set(get_args(Notice))
+    assert len({told.point for told in TOLD.values()}) == len(TOLD)

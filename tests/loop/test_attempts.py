@@ -30,6 +30,7 @@ from treadle.models import (
     Code,
     Finish,
     Finished,
+    OpaqueChunk,
     ReasoningDelta,
     TextDelta,
     TimedStream,
@@ -42,7 +43,6 @@ from treadle.models import (
 from treadle.models.assembly import Recorder, is_blank
 from treadle.session import AssistantAttempt, AssistantMessageAdded, TurnEnd
 from treadle.words.failures import failure_of
-from treadle.words.stream import OpaqueChunk
 
 STOP = Finished(Finish("stop"))
 

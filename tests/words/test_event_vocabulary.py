@@ -32,7 +32,7 @@ from treadle import (
     ToolCall,
 )
 from treadle.errors import InvalidData, SessionFormatUnsupported
-from treadle.models import CallConfig, Finish, Segment, TimedStream, ToolSchema, Usage
+from treadle.models import CallConfig, Finish, OpaqueBlock, OpaqueSource, Segment, TimedStream, ToolSchema, Usage
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -59,7 +59,6 @@ from treadle.session import (
     new_header,
 )
 from treadle.words.events import APPEND, type_named, type_of
-from treadle.words.messages import OpaqueBlock, OpaqueSource
 
 
 @event("vocabulary-test/mark")

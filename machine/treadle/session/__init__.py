@@ -5,7 +5,7 @@ May import: the root, ``words``, and the kernel's pending lists.
 """
 
 from ..ids import SessionId, new_id, session_id
-from ..sums import Opaque, encode_hook
+from ..sums import Opaque, OpenSum, encode_hook
 from ..words.events import (
     Append,
     AssistantAttempt,
@@ -34,6 +34,8 @@ from ..words.events import (
     known_types,
 )
 from ..words.reasons import (
+    CAUSES,
+    END_REASONS,
     Aborted,
     Blocked,
     ByDisposal,
@@ -46,6 +48,8 @@ from ..words.reasons import (
     Errored,
     Interrupted,
     MaxTokens,
+    OpaqueCause,
+    OpaqueEndReason,
 )
 from .codec import Reader, encode_header, read_header
 from .fork import fork, fork_stored
@@ -68,6 +72,8 @@ from .store import (
 from .writer import WINDOW, BatchWriter, Sink
 
 __all__ = [
+    "CAUSES",
+    "END_REASONS",
     "FORMAT_VERSION",
     "WINDOW",
     "Aborted",
@@ -94,7 +100,10 @@ __all__ = [
     "MaxTokens",
     "MemoryStore",
     "Opaque",
+    "OpaqueCause",
+    "OpaqueEndReason",
     "OpenSession",
+    "OpenSum",
     "PresetSelected",
     "Projection",
     "Reader",

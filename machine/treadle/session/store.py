@@ -155,10 +155,10 @@ class OpenSession:
 
 
 class SessionStore(Protocol):
-    """Keeps sessions (§13). All methods may be called from any task of one trio run.
+    """Keeps sessions. All methods may be called from any task of one trio run.
 
-    Every method that takes an id from outside validates it first (X2), and raises ``SessionNotFound`` for an id that is
-    not there.
+    Every method that takes an id from outside validates it first, and raises ``SessionNotFound`` for an id that is not
+    there (§13, X2).
     """
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> SessionWriter:
@@ -170,7 +170,7 @@ class SessionStore(Protocol):
         ...
 
     async def open_write(self, session_id: str) -> OpenSession:
-        """Open for writing, as the only writer (P2); a torn tail is repaired and reported (P3).
+        """Open for writing, as the only writer; a torn tail is repaired and reported (P2, P3).
 
         Raises:
             SessionLocked: another writer has it; the text names who.

@@ -14,10 +14,9 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 import msgspec
 
 from treadle import Event, SessionHeader
-from treadle.session import FORMAT_VERSION, Append, EventType, Replace, known_types
+from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
 from treadle.session.upgrade import FIRST_VERSION, STEPS
-from treadle.sums import OpenSum
 
 from ..logs.glossary import GLOSSARY, INTRODUCTION, VERSIONING
 from .generated import Made, attributes, serve, summary

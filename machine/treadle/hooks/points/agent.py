@@ -25,7 +25,7 @@ StartSource = Literal["startup", "resume", "clear", "compact"]
 
 @frozen
 class AgentStatus:
-    """Status flipped; it is the new one (L5)."""
+    """The agent began to run or came to rest; ``status`` is the new one (L5)."""
 
     agent: Agent
     status: Status
@@ -49,7 +49,7 @@ class InboxDiscarded:
 
 @frozen
 class InboxUpdated:
-    """One pending message was edited in place, or steered (I4, I9)."""
+    """One pending message was edited in place, or moved to the running turn (I4, I9)."""
 
     agent: Agent
     message: UserMessage
@@ -74,7 +74,7 @@ class AgentParked:
 
 @frozen
 class AgentError:
-    """Something failed (T9, N8): ``error`` is the exception, ``failure`` what the log says of it."""
+    """Something failed: ``error`` is the exception, ``failure`` what the log says of it (T9, N8)."""
 
     agent: Agent
     turn: int
@@ -148,13 +148,15 @@ class PresetChosen:
     preset: str
 
 
-AGENT_STATUS = Emit("agent/status", AgentStatus, "Status flipped between idle and running (L5).")
+AGENT_STATUS = Emit("agent/status", AgentStatus, "An agent began to run, or came to rest (L5).")
 INBOX_INSERTED = Emit("agent/inbox/inserted", InboxInserted, "A message entered the inbox (I4).")
 INBOX_CLAIMED = Emit("agent/inbox/claimed", InboxClaimed, "The open turn claimed a message (I4).")
 INBOX_DISCARDED = Emit("agent/inbox/discarded", InboxDiscarded, "A message was discarded (I4).")
-INBOX_UPDATED = Emit("agent/inbox/updated", InboxUpdated, "A message was edited or steered (I9).")
+INBOX_UPDATED = Emit(
+    "agent/inbox/updated", InboxUpdated, "A pending message was edited, or moved to the running turn (I9)."
+)
 AGENT_PARKED = Emit("agent/parked", AgentParked, "An activity left waking input behind (L3).")
-AGENT_ERROR = Emit("agent/error", AgentError, "Something failed (T9, N8).")
+AGENT_ERROR = Emit("agent/error", AgentError, "Something failed, whether or not it ended a turn (T9, N8).")
 CANCEL_REQUESTED = Emit("agent/cancel-requested", CancelRequest, "An activity was cancelled (C2).")
 AGENT_DISPOSED = Emit("agent/disposed", AgentGone, "The agent left the registry (O4).")
 SESSION_START = Emit("agent/session-start", SessionStarted, "A session's life began (O18).")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @frozen
 class PromptSubmission:
-    """A claimed next-turn entry, before pre-step (H7, H10)."""
+    """A prompt that the turn has just claimed, before its first step is proposed (H7, H10)."""
 
     agent: Agent
     message: UserMessage

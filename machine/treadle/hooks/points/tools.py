@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @frozen
 class ToolProposal:
-    """A call about to run (K2): ``arguments`` are parsed."""
+    """A call about to run; ``arguments`` are parsed (K2)."""
 
     agent: Agent
     call: ToolCall

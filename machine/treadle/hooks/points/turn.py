@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @frozen
 class StepProposal:
-    """The claimed batch of a proposed step (T2)."""
+    """A step about to be entered, with the messages it has claimed (T2)."""
 
     agent: Agent
     messages: tuple[UserMessage, ...]
@@ -33,7 +33,7 @@ class StepProposal:
 
 @frozen
 class RequestProposal:
-    """A request about to be prepared (Q11); messages are out of reach."""
+    """A request about to be prepared: its configuration may be replaced, its messages are out of reach (Q11)."""
 
     agent: Agent
     turn: int
@@ -43,7 +43,7 @@ class RequestProposal:
 
 @frozen
 class RequestFailure:
-    """A failed attempt (H6).
+    """An attempt that failed, before anything is decided about it (H6).
 
     Attributes:
         prior: failures of earlier attempts of this step, oldest first.
@@ -81,7 +81,7 @@ class AssistantStream:
 
 @frozen
 class TurnIsStopping:
-    """The turn is about to close; steer to object (T4)."""
+    """The turn is about to close; a listener that steers keeps it open (T4)."""
 
     agent: Agent
     turn: int
@@ -111,15 +111,23 @@ class Retry:
 
 ASSISTANT_STREAM = Emit("agent/assistant-stream", AssistantStream, "A frame of a live attempt (Q9).")
 PRE_STEP: Waterfall[StepProposal, Enter | Reject] = Waterfall(
-    "agent/pre-step", StepProposal, "Decide about a proposed step (T2).", (Enter, Reject)
+    "agent/pre-step",
+    StepProposal,
+    "Enter a proposed step with its messages or with others, or refuse it (T2).",
+    (Enter, Reject),
 )
 REQUEST: Waterfall[RequestProposal, CallConfig] = Waterfall(
-    "agent/request", RequestProposal, "Replace the call's configuration (Q11).", CallConfig
+    "agent/request",
+    RequestProposal,
+    "Replace the configuration of a request: provider, model, limits (Q11).",
+    CallConfig,
 )
 REQUEST_ERROR: Waterfall[RequestFailure, Retry | None] = Waterfall(
-    "agent/request-error", RequestFailure, "Own the recovery of a failed attempt (H6).", (Retry, type(None))
+    "agent/request-error", RequestFailure, "Decide whether a failed attempt is made again (H6).", (Retry, type(None))
 )
 LLM_STREAM: Waterfall[StreamProposal, AsyncIterator[Chunk]] = Waterfall(
     "llm/stream", StreamProposal, "Wrap or replace an attempt's stream.", AsyncIterator
 )
-TURN_STOPPING = Serial("agent/turn-stopping", TurnIsStopping, "The turn is about to close (T4).")
+TURN_STOPPING = Serial(
+    "agent/turn-stopping", TurnIsStopping, "The turn is about to close; steering keeps it open (T4)."
+)
