@@ -103,6 +103,16 @@ def test_adapters_and_examples_come_in_by_the_doors(path: Path) -> None:
     } == set()
 
 
+@pytest.mark.parametrize("folder", ["adapters", "benchmarks", "diagrams", "docs", "examples", "specs", "tests"])
+def test_what_a_door_exports_is_taken_from_there(folder: str) -> None:
+    exports = {(public, id(getattr(door(name), public))) for name in DOORS for public in door(name).__all__}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        taken = imports_of_core(path.read_text(encoding="utf-8"))
+        inner = {(module, name) for module, name in taken if module not in DOORS}
+        past = {(module, name) for module, name in inner if (name, id(getattr(door(module), name, None))) in exports}
+        assert past == set(), path
+
+
 def test_the_readme_comes_in_by_the_doors() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

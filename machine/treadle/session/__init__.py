@@ -5,7 +5,7 @@ May import: the root, ``words``, and the kernel's pending lists.
 """
 
 from ..ids import SessionId, new_id, session_id
-from ..sums import Opaque, OpenSum, encode_hook
+from ..sums import Opaque, OpenSum, encode_hook, to_builtins
 from ..words.events import (
     Append,
     AssistantAttempt,
@@ -147,5 +147,6 @@ __all__ = [
     "repair",
     "session_id",
     "title_of",
+    "to_builtins",
     "wall_clock",
 ]
