@@ -8,20 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 
-from treadle.models.adapter import ModelRequest
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.messages import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolResultMessage,
-    user_message,
-)
-from treadle.words.signal import Signal
-from treadle.words.stream import TextDelta
+from treadle import AssistantMessage, Message, ModelRequest, Signal, SystemMessage, Text, ToolCall, ToolResultMessage
+from treadle.models import CallConfig, TextDelta, ToolResult, ToolSchema
+from treadle.words.messages import user_message
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 from .measure import SLICES, Benchmark, Pair, Sample

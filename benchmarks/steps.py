@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
-from treadle import Chunk
+from treadle.models import Chunk
 
 from .floors import tool_loop
 from .measure import SLICES, Benchmark, Meter, Pair, Sample

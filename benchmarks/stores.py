@@ -16,11 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from treadle import AgentOptions, AssistantMessage, Completed, Event, Finish, Host, Text, TimedStream
-from treadle.session.codec import encode_header
-from treadle.session.log import Session, new_header
-from treadle.words.call_config import CallConfig
-from treadle.words.events import (
+from treadle import AgentOptions, AssistantMessage, Completed, Event, Host, Session, Text
+from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, Segment, TimedStream
+from treadle.session import (
     AssistantMessageAdded,
     InboxSpliced,
     RequestHeader,
@@ -30,9 +28,10 @@ from treadle.words.events import (
     TurnStart,
     UserMessageAdded,
     encode_event,
+    encode_header,
+    new_header,
 )
 from treadle.words.messages import user_message
-from treadle.words.stream import BlockEnd, BlockStart, Finished, Segment
 from treadle_adapters.stores.jsonl import JsonlStore
 
 from .measure import SLICES, Benchmark, Pair, Sample

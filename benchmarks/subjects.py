@@ -8,22 +8,8 @@ from typing import Any
 
 import trio
 
-from treadle import (
-    Agent,
-    AgentOptions,
-    ArgumentsDelta,
-    BlockEnd,
-    BlockStart,
-    Chunk,
-    Finish,
-    Finished,
-    Host,
-    ModelInfo,
-    ModelRequest,
-    TextDelta,
-    Tool,
-    ToolRun,
-)
+from treadle import Agent, AgentOptions, Host, ModelRequest, Tool, ToolRun
+from treadle.models import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, ModelInfo, TextDelta
 
 INFO = ModelInfo()
 OPTIONS = AgentOptions(provider="bench", model="prebuilt")

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import trio
 
-from treadle import Agent, Host, Mode
-from treadle.hooks.points import POINTS
+from treadle import Agent, Host
+from treadle.hooks import POINTS, Mode
 
 from .floors import TurnFloor
 from .measure import SLICES, Benchmark, Pair, Sample

@@ -12,9 +12,10 @@ from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from treadle import AgentOptions, DuplicateSession, Host, MisuseError, ScriptedModel, TextDelta
+from treadle import AgentOptions, DuplicateSession, Host, MisuseError, ScriptedModel
 from treadle.asyncio import Bridge, BridgedAgent
-from treadle.words.frames import FrameChunk, FrameEnd
+from treadle.hooks import FrameChunk, FrameEnd
+from treadle.models import TextDelta
 
 OPTIONS = AgentOptions(provider="scripted", model="small")
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import trio
 
-from treadle import AgentOptions, Composition, Host, ScriptedModel, read_definition, tool
+from treadle import AgentOptions, Host, ScriptedModel, tool
+from treadle.presets import Composition, read_definition
 
 
 @tool

@@ -6,14 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treadle import AssistantMessage, Event, Message, ModelRequest, Session, ToolResultMessage
 from treadle.kernel.pending import Inbox
-from treadle.models.adapter import ModelRequest
-from treadle.session.log import Session
-from treadle.session.surface import Surface
-from treadle.words.events import (
+from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
-    Event,
     InboxSpliced,
     RequestHeader,
     StepEnd,
@@ -26,7 +23,7 @@ from treadle.words.events import (
     decode_event,
     encode_event,
 )
-from treadle.words.messages import AssistantMessage, Message, ToolResultMessage
+from treadle.session.surface import Surface
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:

@@ -19,12 +19,9 @@ from treadle import (
     AssistantMessage,
     Blocked,
     Cause,
-    Chunk,
     EndReason,
     Errored,
     Event,
-    Finish,
-    Finished,
     Host,
     Message,
     ModelRequest,
@@ -35,7 +32,7 @@ from treadle import (
     UserMessage,
     message,
 )
-from treadle.hooks.points import (
+from treadle.hooks import (
     AGENT_DISPOSED,
     AGENT_ERROR,
     AGENT_PARKED,
@@ -49,7 +46,8 @@ from treadle.hooks.points import (
     TOOLS_RESULT,
     AgentError,
 )
-from treadle.words.events import (
+from treadle.models import BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta
+from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
     InboxSpliced,
@@ -63,7 +61,6 @@ from treadle.words.events import (
     TurnStart,
     UserMessageAdded,
 )
-from treadle.words.stream import BlockEnd, BlockStart, TextDelta
 
 settled = trio.testing.wait_all_tasks_blocked
 """Run until nothing can go on by itself."""

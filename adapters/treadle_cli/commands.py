@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import treadle
-from treadle.errors import MisuseError, TreadleError
+from treadle import MisuseError, TreadleError
 from treadle.printable import printable
 
 from . import mounts

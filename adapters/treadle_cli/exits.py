@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from treadle.words.failures import Failure
-from treadle.words.reasons import Aborted, Blocked, EndReason, Errored, MaxTokens
+from treadle import Aborted, Blocked, EndReason, Errored, Failure, MaxTokens
 
 
 class Exit(IntEnum):

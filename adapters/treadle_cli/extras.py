@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from treadle.errors import TreadleError
+from treadle import TreadleError
 
 
 class MissingExtra(TreadleError):

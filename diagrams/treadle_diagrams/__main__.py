@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 
 from .lifecycle.committed import home, stale, write
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.agent.agent import Agent
-from treadle.kernel.lifecycle import Lifecycle
+from treadle import Agent, Session, UserMessage
 from treadle.printable import one_line
-from treadle.session.log import Session
-from treadle.words.messages import UserMessage
+from treadle.testing import Lifecycle
 
 from .drawing.markup import markup
 from .drawing.units import counted, duration

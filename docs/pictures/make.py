@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.diagrams.browser import Browser  # noqa: E402  # found once the path is there
-from treadle.words.events import Event, ToolResultAdded  # noqa: E402
+from treadle import Event  # noqa: E402
+from treadle.session import ToolResultAdded  # noqa: E402
 from treadle_cli.show.transcript import Transcript  # noqa: E402
 from treadle_diagrams import SessionFile, read_session, sequence_svg, session_page, transcript  # noqa: E402
 

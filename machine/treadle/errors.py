@@ -7,6 +7,36 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+__all__ = [
+    "AgentBusy",
+    "AgentDisposed",
+    "BridgeClosed",
+    "ConfigError",
+    "DelegationLimit",
+    "DuplicateMessage",
+    "DuplicateSession",
+    "HookError",
+    "InvalidData",
+    "InvalidMessage",
+    "InvalidTrigger",
+    "InvariantViolated",
+    "MaintenanceCancelled",
+    "MisuseError",
+    "NoFactory",
+    "NoStore",
+    "PresetError",
+    "PromptError",
+    "ScopeClosed",
+    "SessionCorrupt",
+    "SessionFormatUnsupported",
+    "SessionLocked",
+    "SessionNotFound",
+    "StoreFailure",
+    "StreamOverrun",
+    "ToolError",
+    "TreadleError",
+]
+
 
 class TreadleError(Exception):
     """Base of all errors of treadle; ``code`` is a stable, machine-readable word."""
@@ -21,7 +51,7 @@ class MisuseError(TreadleError):
 
 
 class InvalidMessage(MisuseError):
-    """A message or its content was refused before it was accepted (D3); nothing was changed."""
+    """A message or its content was refused before it was accepted; nothing was changed (D3)."""
 
     code = "INVALID_MESSAGE"
 
@@ -56,7 +86,7 @@ class InvalidTrigger(TreadleError):
 
 
 class AgentBusy(TreadleError):
-    """The agent is not truly idle, so the call cannot be served now (M1, D8); await ``when_idle()`` and call again."""
+    """The agent is not truly idle, so the call cannot be served now; await ``when_idle()`` and call again (M1, D8)."""
 
     code = "AGENT_BUSY"
 
@@ -168,7 +198,7 @@ class StoreFailure(TreadleError):
 
 
 class MaintenanceCancelled(TreadleError):
-    """A maintenance task was cancelled through ``cancel`` (M3); ``cause`` is the object given there."""
+    """A maintenance task was cancelled through ``cancel``; ``cause`` is the object given there (M3)."""
 
     code = "MAINTENANCE_CANCELLED"
 

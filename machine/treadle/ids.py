@@ -11,12 +11,6 @@ from .errors import MisuseError
 
 SessionId = NewType("SessionId", str)
 """Names one session and the agent that drives it (contract §1)."""
-MessageId = NewType("MessageId", str)
-"""Names one user message, pending or recorded (I1)."""
-CallId = NewType("CallId", str)
-"""Correlates a tool call with its result (K3)."""
-AttemptId = NewType("AttemptId", str)
-"""Names one provider call (Q9)."""
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 

@@ -70,11 +70,6 @@ class OpenSum(Generic[T]):
         return member
 
     @property
-    def tags(self) -> tuple[str, ...]:
-        """The known tags, in the order of registration."""
-        return tuple(self._members)
-
-    @property
     def members(self) -> tuple[type[T], ...]:
         """The known members, in the order of registration."""
         return tuple(self._members.values())

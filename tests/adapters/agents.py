@@ -12,11 +12,9 @@ from attrs import define, field
 
 from tests.invariants import check_invariants
 from tests.stage import asked, line
-from treadle import Agent, AgentOptions, ModelRequest, Tool, open_agent
-from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM
-from treadle.words.events import AssistantMessageAdded
-from treadle.words.frames import FrameChunk
-from treadle.words.reasons import EndReason
+from treadle import Agent, AgentOptions, EndReason, ModelRequest, Tool, open_agent
+from treadle.hooks import ASSISTANT_STREAM, LLM_STREAM, FrameChunk
+from treadle.session import AssistantMessageAdded
 from treadle_adapters.models.http_model import HTTPModel
 
 NOISE = ("inbox ", "header ", "context")

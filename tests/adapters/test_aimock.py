@@ -14,8 +14,9 @@ from trio.testing import MockClock
 from tests.adapters.agents import Talk, talking
 from tests.adapters.aimock import AIMock
 from tests.stage import Gate
-from treadle import Aborted, Completed, Errored, Reasoning, RetryPolicy, tool
-from treadle.words.events import AssistantAttempt, RetryScheduled, RetryStarted
+from treadle import Aborted, Completed, Errored, Reasoning, tool
+from treadle.models import RetryPolicy
+from treadle.session import AssistantAttempt, RetryScheduled, RetryStarted
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

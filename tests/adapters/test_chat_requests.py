@@ -6,21 +6,19 @@ from typing import Any
 import pytest
 
 from tests.adapters.wires import request
-from treadle.errors import MisuseError
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.messages import (
-    BLOCKS,
+from treadle import (
     AssistantMessage,
     Message,
+    MisuseError,
     Reasoning,
     SystemMessage,
     Text,
     ToolCall,
-    ToolResult,
     ToolResultMessage,
     UserMessage,
-    user_message,
 )
+from treadle.models import BLOCKS, CallConfig, ToolResult, ToolSchema
+from treadle.words.messages import user_message
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"

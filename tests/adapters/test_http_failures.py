@@ -13,9 +13,8 @@ import pytest
 import trio
 
 from tests.adapters.wires import MemoryTransport, Outcome, outcome, request
-from treadle.errors import MisuseError
-from treadle.models.adapter import RetryPolicy
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle import Failure, MisuseError, ModelFailure
+from treadle.models import Code, RetryPolicy
 from treadle_adapters.http.credentials import Credential, redact
 from treadle_adapters.http.endpoint import Endpoint, user_agent
 from treadle_adapters.http.failures import code_of_status, failure_of_error, map_exceptions

@@ -10,16 +10,16 @@ import trio
 from attrs import evolve, frozen
 
 from tests.adapters.wires import Body, MemoryTransport, bodies
-from treadle.models.adapter import ModelAdapter, ModelInfo, ModelRequest
-from treadle.models.scripted import Answer, Call, ScriptedModel
-from treadle.words.failures import Failure
-from treadle.words.stream import (
+from treadle import Answer, Call, Failure, ModelRequest, ScriptedModel
+from treadle.models import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     Finished,
+    ModelAdapter,
+    ModelInfo,
     ReasoningDelta,
     TextDelta,
     Usage,

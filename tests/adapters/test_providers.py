@@ -8,23 +8,21 @@ import msgspec
 import pytest
 
 from tests.adapters.wires import MemoryTransport, Outcome, bodies, memory, outcome, request
-from treadle.models.adapter import ModelInfo
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.events import AssistantMessageAdded, Event, decode_event, encode_event
-from treadle.words.failures import ModelFailure
-from treadle.words.messages import (
+from treadle import (
     AssistantMessage,
+    Event,
     Message,
+    ModelFailure,
     Reasoning,
     SystemMessage,
     Text,
     ToolCall,
-    ToolResult,
     ToolResultMessage,
     UserMessage,
-    user_message,
 )
-from treadle.words.stream import BlockEnd, Usage
+from treadle.models import BlockEnd, CallConfig, ModelInfo, ToolResult, ToolSchema, Usage
+from treadle.session import AssistantMessageAdded, decode_event, encode_event
+from treadle.words.messages import user_message
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.deepseek import DeepSeek
 from treadle_adapters.models.http_model import HTTPModel

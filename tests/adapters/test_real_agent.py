@@ -4,9 +4,9 @@ import pytest
 import trio
 
 from tests.adapters.agents import busy, talking
-from treadle import Aborted, MaxTokens, ToolSchema
-from treadle.words.events import AssistantAttempt
-from treadle.words.stream import TextDelta
+from treadle import Aborted, MaxTokens
+from treadle.models import TextDelta, ToolSchema
+from treadle.session import AssistantAttempt
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

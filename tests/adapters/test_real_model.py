@@ -7,9 +7,9 @@ import trio
 
 from tests.adapters.agents import busy
 from tests.adapters.wires import outcome, request
-from treadle.words.call_config import CallConfig
-from treadle.words.messages import AssistantMessage, SystemMessage, Text, user_message
-from treadle.words.stream import TextDelta
+from treadle import AssistantMessage, SystemMessage, Text
+from treadle.models import CallConfig, TextDelta
+from treadle.words.messages import user_message
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

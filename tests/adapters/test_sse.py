@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.adapters.wires import cut
-from treadle.words.failures import ModelFailure
+from treadle import ModelFailure
 from treadle_adapters.http.sse import EventReader
 
 

@@ -12,9 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from tests.adapters.wires import Loopback, MemoryTransport, Outcome, outcome, request
-from treadle.errors import MisuseError
-from treadle.words.failures import ModelFailure
-from treadle.words.stream import BlockStart, Finished, TextDelta, UsageReport
+from treadle import MisuseError, ModelFailure
+from treadle.models import BlockStart, Finished, TextDelta, UsageReport
 from treadle_adapters.http import endpoint, sse
 from treadle_adapters.models import decoding, writer
 from treadle_adapters.models.openai_chat import OpenAIChat

@@ -13,7 +13,8 @@ from trio.testing import MockClock
 from tests.adapters.agents import Talk, talking
 from tests.adapters.strict_rules import check_chat, check_messages, read
 from tests.adapters.strict_server import Protocol, StrictServer
-from treadle import Retries, RetryPolicy, Tool, ToolOutput, message, tool
+from treadle import Retries, Tool, ToolOutput, message, tool
+from treadle.models import RetryPolicy
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.http_model import HTTPModel
 from treadle_adapters.models.openai_chat import OpenAIChat

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.adapters.wires import Body, Loopback, Outcome, bodies, cut, memory, outcome
-from treadle.models.adapter import RETRIED_CODES
+from treadle.models import RETRIED_CODES
 from treadle.models.assembly import Recorder
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.decoding import Reply

@@ -17,13 +17,10 @@ import trio
 import trio.testing
 from attrs import define, field, frozen
 
-from treadle.models.adapter import ModelAdapter, ModelRequest
+from treadle import AssistantMessage, Block, Failure, Message, ModelFailure, ModelRequest, Reasoning, Signal, Text
+from treadle.models import CallConfig, Chunk, ModelAdapter, ToolSchema, Usage
 from treadle.models.assembly import Recorder
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.failures import Failure, ModelFailure
-from treadle.words.messages import AssistantMessage, Block, Message, Reasoning, Text, user_message
-from treadle.words.signal import Signal
-from treadle.words.stream import Chunk, Usage
+from treadle.words.messages import user_message
 
 HERE = Path(__file__).parent / "wire"
 After = Literal["close", "abort", "hold"]

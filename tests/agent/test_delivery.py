@@ -15,7 +15,6 @@ from treadle import (
     Block,
     Call,
     DuplicateMessage,
-    HookSource,
     InvalidMessage,
     MisuseError,
     Reasoning,
@@ -23,14 +22,13 @@ from treadle import (
     Rejected,
     Text,
     ToolCall,
-    ToolResult,
     ToolRun,
-    ToolSource,
     UserMessage,
     tool,
 )
-from treadle.hooks.points import INBOX_DISCARDED, INBOX_INSERTED, PRE_STEP, TURN_STOPPING
+from treadle.hooks import INBOX_DISCARDED, INBOX_INSERTED, PRE_STEP, TURN_STOPPING
 from treadle.loop.driver import Driver
+from treadle.models import HookSource, ToolResult, ToolSource
 from treadle.words.messages import MAX_BLOCKS
 
 # --- D1 ---------------------------------------------------------------------------------------------------------------

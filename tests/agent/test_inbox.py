@@ -8,9 +8,9 @@ import pytest
 
 from tests.stage import Gate, Stage, note, settled, stage, talk
 from treadle import Answer, Call, DuplicateMessage, MisuseError, SessionCorrupt, Text, UserMessage, tool
-from treadle.hooks.points import INBOX_INSERTED
+from treadle.hooks import INBOX_INSERTED
 from treadle.kernel.pending import Inbox, normalize
-from treadle.words.events import InboxSpliced
+from treadle.session import InboxSpliced
 
 
 def queue(s: Stage, *texts: str, target: Any = "next-turn") -> None:

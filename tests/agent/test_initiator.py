@@ -7,8 +7,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.hosts import create, hosted
-from treadle import Agent, Answer, Call, Host, MisuseError, Scope, current_initiator, tool
-from treadle.hooks.points import AGENT_STATUS, PRE_STEP
+from treadle import Agent, Answer, Call, Host, MisuseError, tool
+from treadle.agent import current_initiator
+from treadle.hooks import AGENT_STATUS, PRE_STEP, Scope
 
 
 @pytest.mark.rule("O7")

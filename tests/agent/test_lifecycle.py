@@ -21,12 +21,11 @@ from treadle import (
     Signal,
     State,
     TreadleError,
-    register_agent_option,
     tool,
 )
-from treadle.hooks.decisions import Reject
-from treadle.hooks.points import PRE_STEP, SESSION_EVENT, TURN_STOPPING
-from treadle.words.events import StepStart, TurnEnd, TurnStart
+from treadle.agent import register_agent_option
+from treadle.hooks import PRE_STEP, SESSION_EVENT, TURN_STOPPING, Reject
+from treadle.session import StepStart, TurnEnd, TurnStart
 
 
 @pytest.mark.rule("L2")

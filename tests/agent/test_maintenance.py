@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
-from treadle import AgentBusy, ByHook, ByUser, MaintenanceCancelled, Signal, State
-from treadle.hooks.decisions import Reject
-from treadle.hooks.points import AGENT_STATUS, PRE_STEP, SESSION_EVENT
+from treadle import AgentBusy, ByHook, ByUser, Signal, State
+from treadle.errors import MaintenanceCancelled
+from treadle.hooks import AGENT_STATUS, PRE_STEP, SESSION_EVENT, Reject
 
 
 @pytest.mark.rule("M1", "M5")

@@ -7,10 +7,10 @@ import trio
 
 import treadle
 from tests.stage import stage
-from treadle import BlockEnd, BlockStart, Failure, Finish, Finished, ModelFailure, TextDelta, Usage, UsageReport
-from treadle.hooks.decisions import BlockPrompt
-from treadle.hooks.points import PROMPT_SUBMIT, SESSION_FLUSH
-from treadle.words.events import StepEnd
+from treadle import Failure, ModelFailure
+from treadle.hooks import PROMPT_SUBMIT, SESSION_FLUSH, BlockPrompt
+from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
+from treadle.session import StepEnd
 from treadle.words.failures import failure_of
 
 

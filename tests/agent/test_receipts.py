@@ -14,8 +14,7 @@ from treadle import (
     Rejected,
     Signal,
 )
-from treadle.hooks.decisions import BlockPrompt, Enter, Reject
-from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT, REQUEST
+from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, REQUEST, BlockPrompt, Enter, Reject
 
 # --- D8: receipts and reservations ------------------------------------------------------------------------------------
 

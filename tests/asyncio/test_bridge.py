@@ -18,26 +18,21 @@ from treadle import (
     Agent,
     AgentDisposed,
     Answer,
-    BridgeClosed,
     Call,
     DuplicateMessage,
     Host,
     InvalidMessage,
-    MaintenanceCancelled,
     MisuseError,
-    Scope,
     ScriptedModel,
-    StreamOverrun,
-    TextDelta,
-    current_initiator,
     message,
 )
+from treadle.agent import current_initiator
 from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, streams
 from treadle.asyncio.reply import undisturbed
-from treadle.hooks.decisions import Enter
-from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, PRE_STEP
-from treadle.words.events import TurnEnd
-from treadle.words.frames import FrameChunk, FrameEnd, FrameStart
+from treadle.errors import BridgeClosed, MaintenanceCancelled, StreamOverrun
+from treadle.hooks import AGENT_CREATED, AGENT_STATUS, PRE_STEP, Enter, FrameChunk, FrameEnd, FrameStart, Scope
+from treadle.models import TextDelta
+from treadle.session import TurnEnd
 
 Body = Callable[[Bridge], Coroutine[Any, Any, None]]
 
@@ -317,7 +312,7 @@ def test_leaving_a_stream_early_changes_nothing() -> None:
         await agent.when_idle()
         assert ends(agent) == ["completed"]
         await bridge.call(lambda: None)
-        from treadle.hooks.points import ASSISTANT_STREAM
+        from treadle.hooks import ASSISTANT_STREAM
 
         assert await bridge.call(lambda: agent.native.scope.listeners(ASSISTANT_STREAM)) == ()
 
@@ -682,7 +677,7 @@ def test_calls_run_in_the_order_of_asking() -> None:
 
 @pytest.mark.rule("O13", "I8")
 def test_a_stored_session_is_resumed_through_the_bridge() -> None:
-    from treadle.session.memory import MemoryStore
+    from treadle import MemoryStore
 
     store = MemoryStore()
 

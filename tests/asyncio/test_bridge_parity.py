@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.hosts import OPTIONS
-from treadle import AgentHandle, Host, ScriptedModel, message
+from treadle import AgentHandle, Host, MemoryStore, ScriptedModel, message
 from treadle.asyncio import Bridge, BridgedReceipt, Reply
-from treadle.host.presets.documents import PresetDefinition
-from treadle.session.memory import MemoryStore
-from treadle.session.store import SessionStore
+from treadle.presets import PresetDefinition
+from treadle.session import SessionStore
 
 ON_THE_BRIDGE = (
     "agents",

@@ -16,24 +16,21 @@ from treadle import (
     AgentBusy,
     AgentDisposed,
     Answer,
-    BridgeClosed,
     Call,
     Host,
+    MemoryStore,
     MisuseError,
-    ModelSelection,
-    PresetError,
     ScriptedModel,
     SessionNotFound,
-    current_initiator,
     message,
 )
+from treadle.agent import current_initiator
 from treadle.asyncio import Bridge
-from treadle.hooks.decisions import DenyCall, Enter
-from treadle.hooks.points import AGENT_STATUS, PRE_STEP
-from treadle.host.presets.documents import PresetDefinition
-from treadle.session.memory import MemoryStore
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.events import InboxSpliced
+from treadle.errors import BridgeClosed, PresetError
+from treadle.hooks import AGENT_STATUS, PRE_STEP, DenyCall, Enter
+from treadle.models import CallConfig, ToolSchema
+from treadle.presets import ModelSelection, PresetDefinition
+from treadle.session import InboxSpliced
 
 NOTE: ContextVar[str] = ContextVar("note", default="none")
 

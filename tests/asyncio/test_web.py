@@ -16,9 +16,10 @@ from starlette.routing import Route
 from tests.asyncio.test_bridge import ends, hold
 from tests.hosts import OPTIONS
 from tests.invariants import check_invariants
-from treadle import Host, ScriptedModel, TextDelta
+from treadle import Host, ScriptedModel
 from treadle.asyncio import Bridge, BridgedAgent
-from treadle.words.frames import FrameChunk
+from treadle.hooks import FrameChunk
+from treadle.models import TextDelta
 
 
 def application(bridge: Bridge) -> Starlette:

@@ -9,7 +9,7 @@ import pytest
 
 import treadle
 from tests.cli.terminal import ROOT, environment
-from treadle.errors import MisuseError, SessionLocked
+from treadle import MisuseError, SessionLocked
 from treadle_cli import main, mounts
 from treadle_cli.commands import run_command
 from treadle_cli.mounts import MOUNTS, Mount, chosen

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from treadle.session.log import SessionHeader
+from treadle import AssistantMessage, Event, Reasoning, SessionHeader, Text, ToolCall, UserMessage
+from treadle.models import Usage
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.events import APPEND, Event, type_of
-from treadle.words.messages import USER, AssistantMessage, Reasoning, Text, ToolCall, UserMessage
-from treadle.words.stream import Usage
+from treadle.words.events import APPEND, type_of
+from treadle.words.messages import USER
 from treadle_specs.rig.scripts import SCRIPTS, record
 
 START = 1_790_000_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import treadle_diagrams
-from treadle.errors import MisuseError
+from treadle import MisuseError
 from treadle_diagrams.__main__ import main
 from treadle_diagrams.lifecycle import committed
 from treadle_diagrams.lifecycle.committed import drawings, home, stale, write

@@ -3,9 +3,11 @@
 import pytest
 
 from tests.diagrams.logs import Log, medley, scripted
+from treadle import Text, UserMessage
+from treadle.models import HookSource, ToolSource
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.messages import USER, HookSource, Text, ToolSource, UserMessage
+from treadle.words.messages import USER
 from treadle_diagrams.log.letters import Letter, letters_of
 
 

@@ -10,7 +10,9 @@ import pytest
 from attrs import evolve, frozen
 from transitions.extensions import GraphMachine
 
-from treadle.kernel.lifecycle import INITIAL, TABLE, Row, State, Trigger
+from treadle import State
+from treadle.kernel.lifecycle import INITIAL
+from treadle.testing import TABLE, Row, Trigger
 from treadle_diagrams import dot, mermaid, svg, table_markdown
 from treadle_diagrams.lifecycle.graph import graph_of
 

@@ -5,25 +5,37 @@ from typing import Any
 
 import pytest
 
+from treadle import (
+    AssistantMessage,
+    ByHook,
+    ByUser,
+    Completed,
+    Event,
+    Failure,
+    Interrupted,
+    State,
+    Text,
+    ToolCall,
+    UserMessage,
+)
 from treadle.kernel import inputs as i
 from treadle.kernel.effects import Proceed, Record, Reread
 from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import TABLE, Lifecycle, Row, State, Stateful, Trigger
-from treadle.words.events import (
+from treadle.kernel.lifecycle import Stateful
+from treadle.models import HookSource, Source
+from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
     EndSeed,
-    Event,
     StepEnd,
     StepStart,
     ToolResultAdded,
     TurnEnd,
     TurnStart,
-    type_of,
 )
-from treadle.words.failures import Failure
-from treadle.words.messages import USER, AssistantMessage, HookSource, Source, Text, ToolCall, UserMessage
-from treadle.words.reasons import ByHook, ByUser, Completed, Interrupted
+from treadle.testing import TABLE, Lifecycle, Row, Trigger
+from treadle.words.events import type_of
+from treadle.words.messages import USER
 from treadle_diagrams import passages_of, svg, walk_of
 
 S, T = State, Trigger

@@ -8,8 +8,8 @@ import pytest
 
 from tests.diagrams.logs import HEADER, Log, long_log, scripted
 from tests.stage import stage
-from treadle.kernel.lifecycle import LIFECYCLE, TABLE, Lifecycle
-from treadle.session.log import Session
+from treadle import Session
+from treadle.testing import LIFECYCLE, TABLE, Lifecycle
 from treadle_diagrams import svg
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.diagrams.logs import scripted
-from treadle.errors import MisuseError
-from treadle.kernel.lifecycle import TABLE, State, Trigger
+from treadle import MisuseError, State
+from treadle.testing import TABLE, Trigger
 from treadle_diagrams import Visit, Walk, dot, merge_walks, mermaid, svg, table_markdown, walk_of, walk_through
 from treadle_specs.rig.scripts import SCRIPTS
 

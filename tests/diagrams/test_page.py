@@ -11,11 +11,11 @@ import pytest
 from attrs import define, field
 
 from tests.diagrams.logs import HEADER, Log, medley, scripted
+from treadle import Failure
+from treadle.models import Usage
 from treadle.words import call_config as config
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.failures import Failure
-from treadle.words.stream import Usage
 from treadle_diagrams import session_page
 from treadle_diagrams.page.data import embedded
 from treadle_specs.rig.scripts import SCRIPTS

@@ -9,8 +9,8 @@ import pytest
 from tests.diagrams.browser import PROGRAM, Browser
 from tests.diagrams.logs import HEADER, Log, long_log, medley
 from tests.diagrams.test_page import evil_log
+from treadle import Event
 from treadle.words import events as ev
-from treadle.words.events import Event
 from treadle_diagrams import session_page, states_of
 
 pytestmark = [

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.diagrams.logs import HEADER, START, Log, medley, scripted
-from treadle.errors import MisuseError
+from treadle import AssistantMessage, Event, Failure, MisuseError, Text, ToolCall, UserMessage
+from treadle.models import HookSource
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.events import Event, type_of
-from treadle.words.failures import Failure
-from treadle.words.messages import USER, AssistantMessage, HookSource, Text, ToolCall, UserMessage
+from treadle.words.events import type_of
+from treadle.words.messages import USER
 from treadle_diagrams import sequence_mermaid, sequence_svg, session_page, states_of, transcript
 from treadle_diagrams.sequence.content import LANES, Arrow, Note, Shade, sequence_of
 from treadle_specs.rig.scripts import SCRIPTS

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.diagrams.logs import HEADER, scripted
-from treadle.errors import MisuseError, SessionCorrupt, SessionFormatUnsupported
-from treadle.session.codec import encode_header
-from treadle.words.events import encode_event
+from treadle import MisuseError, SessionCorrupt
+from treadle.errors import SessionFormatUnsupported
+from treadle.session import encode_event, encode_header
 from treadle_diagrams.log.file import LineReader, read_session
 
 EVENTS = scripted("one-tool")

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.diagrams.logs import Log, medley, scripted
-from treadle.kernel.lifecycle import ADMISSION, CANCEL_CONVERGENCE, DISPOSED, IDLE, LIFECYCLE, STEP
+from treadle.kernel.lifecycle import ADMISSION, CANCEL_CONVERGENCE, DISPOSED, IDLE, STEP
+from treadle.models import Finish
+from treadle.testing import LIFECYCLE
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.stream import Finish
 from treadle_diagrams import passages_of, states_of
 from treadle_diagrams.log.spans import Span, spans_of
 from treadle_specs.rig.scripts import SCRIPTS

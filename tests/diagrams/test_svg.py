@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from attrs import evolve, frozen
 
-from treadle.errors import MisuseError
-from treadle.kernel.lifecycle import TABLE, State, Trigger
+from treadle import MisuseError, State
+from treadle.testing import TABLE, Trigger
 from treadle_diagrams import Visit, Walk, duration, svg, walk_through
 from treadle_diagrams.lifecycle.graph import graph_of
 from treadle_diagrams.lifecycle.layout import PLACES, ROUTES

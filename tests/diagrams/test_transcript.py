@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from tests.diagrams.logs import Log, medley, scripted
-from treadle.session.log import Session
+from treadle import Event, Failure, Session
+from treadle.models import Finish, Usage
+from treadle.session import Replace
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.events import Event, Replace
-from treadle.words.failures import Failure
-from treadle.words.stream import Finish, Usage
 from treadle_diagrams.log.entries import plain
 from treadle_diagrams.log.transcript import Teller, transcript
 from treadle_specs.rig.scripts import SCRIPTS
@@ -155,6 +154,6 @@ def test_a_session_s_own_events_are_told_as_they_are(tmp_path: Any):
 
 
 def ev_header(folder: Any) -> Any:
-    from treadle.session.log import new_header
+    from treadle.session import new_header
 
     return new_header("told", str(folder))

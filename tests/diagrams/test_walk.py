@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import InvalidData, MisuseError
-from treadle.kernel.lifecycle import TABLE, Row, State, Trigger
+from treadle import MisuseError, State
+from treadle.errors import InvalidData
+from treadle.testing import TABLE, Row, Trigger
 from treadle_diagrams import (
     Passage,
     Visit,

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
 import trio
 
 from tests.stage import stage, talk
-from treadle import (
-    Agent,
-    Answer,
-    AssistantMessage,
-    Call,
-    HookError,
-    Host,
-    MisuseError,
-    Mode,
-    Scope,
-    ScopeClosed,
-    tool,
-)
-from treadle.hooks.decisions import Enter, Reject
-from treadle.hooks.dispatch import Emit, Serial, Waterfall, serial, waterfall
-from treadle.hooks.points import (
+from treadle import Agent, Answer, AssistantMessage, Call, Host, MisuseError, tool
+from treadle.errors import HookError, ScopeClosed
+from treadle.hooks import (
     AGENT_CREATED,
     AGENT_DISPOSED,
     AGENT_ERROR,
@@ -42,7 +29,17 @@ from treadle.hooks.points import (
     SESSION_START,
     TOOLS_RESULT,
     TURN_STOPPING,
+    Emit,
+    Enter,
+    Mode,
+    Reject,
+    Scope,
+    Serial,
+    Waterfall,
 )
+from treadle.hooks.dispatch import serial, waterfall
+from treadle.kernel.effects import Notice
+from treadle.loop.notices import TOLD
 
 # --- H1, H2, H3 -------------------------------------------------------------------------------------------------------
 
@@ -319,3 +316,9 @@ def test_points_of_plugins_are_made_like_the_own_ones() -> None:
     assert (emit.mode, emit.name) == (Mode.EMIT, "mine/told")
     assert Enter([]).messages == ()
     assert Reject() == Reject()
+
+
+@pytest.mark.rule("I4", "H8")
+def test_every_notice_of_the_kernel_is_told_at_a_point_of_its_own() -> None:
+    assert set(TOLD) == set(get_args(Notice))
+    assert len({told.point for told in TOLD.values()}) == len(TOLD)

@@ -7,9 +7,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.hosts import create, hosted
-from treadle import MisuseError, Scope, ScopeClosed, Tool, tool
-from treadle.hooks.decisions import DenyCall
-from treadle.hooks.points import AGENT_STATUS, TOOLS_RESULT
+from treadle import MisuseError, Tool, tool
+from treadle.errors import ScopeClosed
+from treadle.hooks import AGENT_STATUS, TOOLS_RESULT, DenyCall, Scope
 from treadle.tools.registry import guards
 
 
@@ -60,7 +60,7 @@ async def test_a_listener_dies_with_its_scope_also_while_a_dispatch_runs() -> No
 @pytest.mark.rule("K10")
 def test_tools_shadow_by_name_and_restrictions_filter_only_what_is_inherited() -> None:
     host, tenant, agent = tree()
-    from treadle import ToolRegistry
+    from treadle.tools import ToolRegistry
 
     outer, inner = named("read", "outer"), named("read", "inner")
     ToolRegistry(host).register(outer)
@@ -83,7 +83,7 @@ def test_tools_shadow_by_name_and_restrictions_filter_only_what_is_inherited() -
 
 @pytest.mark.rule("R1")
 def test_tool_order_is_the_configured_one_and_else_by_name() -> None:
-    from treadle import ToolRegistry
+    from treadle.tools import ToolRegistry
 
     host, _, agent = tree()
     for name in ("b", "d", "a", "c"):
@@ -161,7 +161,7 @@ async def test_detached_listeners_end_with_their_scope(autojump_clock: MockClock
 
 @pytest.mark.rule("O11", "H3", "K10")
 def test_a_joined_layer_lies_between_the_outer_scopes_and_the_own_one() -> None:
-    from treadle import ToolRegistry
+    from treadle.tools import ToolRegistry
 
     host, _, agent = tree()
     layer = Scope("layer", host)

@@ -5,11 +5,12 @@ from typing import Any, Self
 
 import pytest
 
-from treadle import ConfigError, Host, ScriptedModel, load_config
-from treadle.hooks.points import AGENT_CREATED, CONFIG_START_FAILED
+from treadle import Host, MemoryStore, ScriptedModel
+from treadle.errors import ConfigError
+from treadle.hooks import AGENT_CREATED, CONFIG_START_FAILED
 from treadle.host.config import parse_config
-from treadle.session.memory import MemoryStore
-from treadle.words.events import PresetSelected
+from treadle.presets import load_config
+from treadle.session import PresetSelected
 
 GOOD = """\
 [host]
@@ -201,7 +202,7 @@ async def test_a_factory_that_is_unloaded_reports_no_failed_starts(tmp_path: Pat
 
 @pytest.mark.rule("O10")
 async def test_a_profile_goes_before_the_configured_default_and_keeps_saves(tmp_path: Path) -> None:
-    from treadle import ModelSelection
+    from treadle.presets import ModelSelection
 
     text = "[default_model]\nprovider = 'scripted'\nmodel = 'small'\nprofile = 'mine/profile.toml'\n"
     path = written(tmp_path, text)

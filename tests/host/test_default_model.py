@@ -10,8 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.hosts import OPTIONS, hosted
-from treadle import AgentOptions, ConfigError, DefaultModel, MisuseError, ModelSelection, ScriptedModel, TomlProfile
-from treadle.words.call_config import CallConfig
+from treadle import AgentOptions, MisuseError, ScriptedModel
+from treadle.errors import ConfigError
+from treadle.models import CallConfig
+from treadle.presets import DefaultModel, ModelSelection, TomlProfile
 
 FIRST = ModelSelection("scripted", "small")
 SECOND = ModelSelection("scripted", "large", "high")

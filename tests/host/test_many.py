@@ -15,8 +15,8 @@ from tests.hosts import OPTIONS, create, hosted
 from tests.invariants import check_invariants
 from tests.stage import reason
 from treadle import AgentHandle, Answer, Call, Host, ModelRequest, ScriptedModel, tool
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED
-from treadle.words.events import TurnEnd
+from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED
+from treadle.session import TurnEnd
 
 pytestmark = pytest.mark.slow
 

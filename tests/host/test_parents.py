@@ -23,8 +23,8 @@ from treadle import (
     message,
     tool,
 )
-from treadle.hooks.points import AGENT_DISPOSED, SESSION_EVENT
-from treadle.words.events import TurnEnd
+from treadle.hooks import AGENT_DISPOSED, SESSION_EVENT
+from treadle.session import TurnEnd
 
 
 def script(request: ModelRequest) -> Any:

@@ -9,25 +9,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.hosts import OPTIONS, create, hosted
-from treadle import (
-    Agent,
-    Composition,
-    ConfigError,
-    Host,
-    MisuseError,
-    PresetDefinition,
-    PresetError,
-    Scope,
-    ScopeClosed,
-    ScriptedModel,
-    read_definition,
-    tool,
-)
-from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, PRESET_SELECTED
+from treadle import Agent, Host, MemoryStore, MisuseError, ScriptedModel, tool
+from treadle.errors import ConfigError, PresetError, ScopeClosed
+from treadle.hooks import AGENT_CREATED, AGENT_STATUS, PRESET_SELECTED, Scope
 from treadle.host.presets.documents import parse_document
+from treadle.presets import Composition, PresetDefinition, read_definition
 from treadle.prompt.registry import prompt_parts
-from treadle.session.memory import MemoryStore
-from treadle.words.events import PresetSelected
+from treadle.session import PresetSelected
 
 REVIEWER = """\
 - persona: You review code.

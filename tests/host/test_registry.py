@@ -4,9 +4,9 @@ import pytest
 import trio
 
 from tests.hosts import create, hosted
-from treadle import Agent, AgentDisposed, AgentOptions, DuplicateSession, Host, MisuseError, Scope, Session
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED, AGENT_STATUS, SESSION_START
-from treadle.session.log import new_header
+from treadle import Agent, AgentDisposed, AgentOptions, DuplicateSession, Host, MisuseError, Session
+from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED, AGENT_STATUS, SESSION_START, Scope
+from treadle.session import new_header
 
 
 class Puppet(Agent):

@@ -22,17 +22,15 @@ from treadle import (
     Host,
     MisuseError,
     ModelFailure,
-    Scope,
     ScriptedModel,
     State,
     Tool,
+    subagent,
     tool,
 )
-from treadle.hooks.decisions import BlockPrompt
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT
-from treadle.host.subagent import subagent
-from treadle.words.events import UserMessageAdded
-from treadle.words.messages import AgentSource
+from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED, PROMPT_SUBMIT, SESSION_EVENT, BlockPrompt, Scope
+from treadle.models import AgentSource
+from treadle.session import UserMessageAdded
 
 JOB = Answer(calls=[Call("subagent", {"prompt": "count"})])
 

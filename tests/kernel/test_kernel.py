@@ -7,14 +7,12 @@ from typing import Any, get_args
 import pytest
 
 from tests.stage import note
-from treadle import InvalidTrigger, MisuseError, State, ToolCall
+from treadle import AssistantMessage, ByUser, Failure, MisuseError, State, ToolCall
+from treadle.errors import InvalidTrigger
 from treadle.kernel import inputs as i
 from treadle.kernel.effects import PROCEED, Admit, Begin, Record, Request, Stop
 from treadle.kernel.kernel import Kernel
-from treadle.words.events import AssistantAttempt, AssistantMessageAdded, ToolResultAdded, TurnEnd
-from treadle.words.failures import Failure
-from treadle.words.messages import AssistantMessage
-from treadle.words.reasons import ByUser
+from treadle.session import AssistantAttempt, AssistantMessageAdded, ToolResultAdded, TurnEnd
 
 ANSWER = AssistantMessageAdded(AssistantMessage(()), "a")
 CALLS = (ToolCall("c1", "t"), ToolCall("c2", "t"))

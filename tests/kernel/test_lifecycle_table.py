@@ -9,8 +9,10 @@ import sys
 import pytest
 from transitions import Machine, MachineError
 
+from treadle import State
 from treadle.errors import InvalidTrigger
-from treadle.kernel.lifecycle import INITIAL, TABLE, Lifecycle, Move, Row, State, Trigger, build_machine, check_table
+from treadle.kernel.lifecycle import INITIAL, Move, build_machine, check_table
+from treadle.testing import TABLE, Lifecycle, Row, Trigger
 
 PAIRS = [(state, trigger) for state in State for trigger in Trigger]
 LISTED = {(row.source, row.trigger): row for row in TABLE}

@@ -12,37 +12,37 @@ from treadle import (
     AgentOptions,
     Answer,
     Call,
-    CallConfig,
-    Code,
     Failure,
     Host,
     ModelFailure,
     Reasoning,
     ScriptedModel,
     Text,
-    TimedStream,
     ToolCall,
-    Usage,
-    UsageReport,
     tool,
 )
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR
-from treadle.models import assembly
-from treadle.models.assembly import Recorder, is_blank
-from treadle.words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd
-from treadle.words.failures import clean_failure, describe, failure_of
-from treadle.words.frames import FrameChunk, FrameEnd, FrameStart
-from treadle.words.stream import (
+from treadle.hooks import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR, FrameChunk, FrameEnd, FrameStart, Retry
+from treadle.models import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
+    CallConfig,
+    Code,
     Finish,
     Finished,
     OpaqueChunk,
     ReasoningDelta,
     TextDelta,
+    TimedStream,
+    Usage,
+    UsageReport,
+    assembly,
+    clean_failure,
+    describe,
 )
+from treadle.models.assembly import Recorder, is_blank
+from treadle.session import AssistantAttempt, AssistantMessageAdded, TurnEnd
+from treadle.words.failures import failure_of
 
 STOP = Finished(Finish("stop"))
 

@@ -29,8 +29,7 @@ from treadle import (
     ToolRun,
     tool,
 )
-from treadle.hooks.decisions import Reject, Retry
-from treadle.hooks.points import (
+from treadle.hooks import (
     AGENT_STATUS,
     ASSISTANT_STREAM,
     CANCEL_REQUESTED,
@@ -40,10 +39,12 @@ from treadle.hooks.points import (
     SESSION_EVENT,
     TOOLS_RESULT,
     TURN_STOPPING,
+    FrameChunk,
+    Reject,
+    Retry,
 )
-from treadle.words.events import TurnEnd
-from treadle.words.frames import FrameChunk
-from treadle.words.stream import TextDelta
+from treadle.models import TextDelta
+from treadle.session import TurnEnd
 
 # --- C1, C2, C3 -------------------------------------------------------------------------------------------------------
 

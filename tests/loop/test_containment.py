@@ -10,9 +10,8 @@ import pytest
 import trio
 
 from tests.stage import Gate, Stage, leaves, line, note, settled, stage, talk
-from treadle import AgentDisposed, Answer, Call, Host, Scope, State, tool
-from treadle.hooks.dispatch import Emit, emit
-from treadle.hooks.points import (
+from treadle import AgentDisposed, Answer, Call, Host, State, tool
+from treadle.hooks import (
     AGENT_DISPOSED,
     AGENT_ERROR,
     AGENT_STATUS,
@@ -25,8 +24,11 @@ from treadle.hooks.points import (
     SESSION_EVENT,
     SESSION_FLUSH,
     SESSION_START,
+    Emit,
+    FrameChunk,
+    Scope,
 )
-from treadle.words.frames import FrameChunk
+from treadle.hooks.dispatch import emit
 
 OF_THE_HOST = {AGENT_DISPOSED, SESSION_START, CONFIG_START_FAILED, PRESET_SELECTED}
 EMITTED: list[Emit[Any]] = [point for point in POINTS if isinstance(point, Emit) and point not in OF_THE_HOST]

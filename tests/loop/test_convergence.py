@@ -20,9 +20,9 @@ from treadle import (
     ToolOutput,
     tool,
 )
-from treadle.hooks.points import SESSION_EVENT
-from treadle.words.events import AssistantAttempt
-from treadle.words.stream import Finish, Finished
+from treadle.hooks import SESSION_EVENT
+from treadle.models import Finish, Finished
+from treadle.session import AssistantAttempt
 
 # --- C4 ---------------------------------------------------------------------------------------------------------------
 

@@ -7,22 +7,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.hosts import OPTIONS, create, hosted
-from treadle import (
-    Agent,
-    AgentDisposed,
-    AgentOptions,
-    DelegationLimit,
-    DuplicateSession,
-    Host,
-    MisuseError,
-    NoStore,
-    Scope,
-    ScopeClosed,
-    message,
-    tool,
-)
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED, AGENT_STATUS, SESSION_START, AgentCreation
-from treadle.words.events import TurnStart
+from treadle import Agent, AgentDisposed, AgentOptions, DuplicateSession, Host, MisuseError, message, tool
+from treadle.errors import DelegationLimit, NoStore, ScopeClosed
+from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED, AGENT_STATUS, SESSION_START, AgentCreation, Scope
+from treadle.session import TurnStart
 
 
 def journal(host: Host) -> list[str]:

@@ -9,19 +9,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.hosts import create, hosted
 from tests.invariants import check_invariants
 from tests.stage import Gate, reason, talk
-from treadle import (
-    AgentDisposed,
-    Answer,
-    Call,
-    Ending,
-    Failure,
-    Host,
-    ScriptedModel,
-    tool,
-)
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT, AgentError
-from treadle.words.events import InboxSpliced, TurnEnd
+from treadle import AgentDisposed, Answer, Call, Failure, Host, ScriptedModel, tool
+from treadle.agent import Ending
+from treadle.hooks import AGENT_DISPOSED, AGENT_ERROR, REQUEST_ERROR, SESSION_EVENT, AgentError, Retry
+from treadle.session import InboxSpliced, TurnEnd
 
 
 def ends(agent: Any) -> list[str]:

@@ -12,22 +12,18 @@ from treadle import (
     Agent,
     AgentDisposed,
     AgentHandle,
-    CreateOptions,
-    Ending,
     Host,
-    LoopFactory,
     MisuseError,
-    NoFactory,
-    NoStore,
     Receipt,
-    ResumeOptions,
-    Scope,
     Session,
     UserMessage,
     message,
 )
-from treadle.hooks.points import AGENT_CREATED, AGENT_DISPOSED
-from treadle.session.log import new_header
+from treadle.agent import CreateOptions, Ending, ResumeOptions
+from treadle.errors import NoFactory, NoStore
+from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED, Scope
+from treadle.loop.factory import LoopFactory
+from treadle.session import new_header
 
 
 class Echo(Agent):

@@ -11,8 +11,8 @@ import trio
 
 from tests.loop.test_containment import Odd, leaked_cancelled
 from tests.stage import Gate, Stage, leaves, stage, talk
-from treadle import Answer, Call, Host, ModelInfo, RetryPolicy, ScriptedModel, Session, State, tool
-from treadle.hooks.points import (
+from treadle import Answer, Call, Host, ScriptedModel, Session, State, tool
+from treadle.hooks import (
     LLM_STREAM,
     PRE_STEP,
     PROMPT_SUBMIT,
@@ -25,7 +25,8 @@ from treadle.hooks.points import (
     TURN_STOPPING,
 )
 from treadle.loop import scheduler
-from treadle.words.events import StepEnd
+from treadle.models import ModelInfo, RetryPolicy
+from treadle.session import StepEnd
 from treadle.words.failures import innermost
 
 KINDS = ["Exception", "BaseException", "Cancelled", "group"]

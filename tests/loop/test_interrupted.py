@@ -9,16 +9,20 @@ import trio
 import trio.lowlevel
 
 from tests.stage import Gate, note, stage, talk
-from treadle import (
-    Failure,
-    ModelFailure,
+from treadle import Failure, ModelFailure
+from treadle.hooks import ASSISTANT_STREAM, REQUEST_ERROR, SESSION_EVENT, FrameChunk, FrameStart
+from treadle.models import (
+    ArgumentsDelta,
+    BlockEnd,
+    BlockStart,
+    Finish,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
     Usage,
     UsageReport,
 )
-from treadle.hooks.points import ASSISTANT_STREAM, REQUEST_ERROR, SESSION_EVENT
-from treadle.words.events import AssistantAttempt, AssistantMessageAdded
-from treadle.words.frames import FrameChunk, FrameStart
-from treadle.words.stream import ArgumentsDelta, BlockEnd, BlockStart, Finish, Finished, ReasoningDelta, TextDelta
+from treadle.session import AssistantAttempt, AssistantMessageAdded
 
 # --- C5 ---------------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from treadle import (
     Text,
     UserMessage,
 )
-from treadle.hooks.decisions import Allow, BlockPrompt
-from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT
+from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, Allow, BlockPrompt
 from treadle.words.signal import SignalSource
 
 # --- H7, H9, H10 ------------------------------------------------------------------------------------------------------

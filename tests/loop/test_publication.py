@@ -8,8 +8,8 @@ import pytest
 
 from tests.stage import Gate, line, note, stage, talk
 from treadle import Host
-from treadle.hooks.points import AGENT_STATUS, ASSISTANT_STREAM, INBOX_INSERTED, SESSION_EVENT
-from treadle.words.events import PresetSelected
+from treadle.hooks import AGENT_STATUS, ASSISTANT_STREAM, INBOX_INSERTED, SESSION_EVENT
+from treadle.session import PresetSelected
 
 # --- H4 ---------------------------------------------------------------------------------------------------------------
 

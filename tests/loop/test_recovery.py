@@ -8,20 +8,9 @@ from typing import Any
 import pytest
 
 from tests.stage import stage, talk
-from treadle import (
-    Answer,
-    Call,
-    Code,
-    Failure,
-    Host,
-    ModelFailure,
-    RetryPolicy,
-    ScriptedModel,
-    tool,
-)
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import LLM_STREAM, REQUEST, REQUEST_ERROR
-from treadle.words.stream import BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
+from treadle import Answer, Call, Failure, Host, ModelFailure, ScriptedModel, tool
+from treadle.hooks import LLM_STREAM, REQUEST, REQUEST_ERROR, Retry
+from treadle.models import BlockStart, Code, Finish, Finished, RetryPolicy, TextDelta, Usage, UsageReport
 
 # --- H6 ---------------------------------------------------------------------------------------------------------------
 

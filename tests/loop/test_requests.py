@@ -12,25 +12,21 @@ from treadle import (
     AgentOptions,
     Answer,
     Call,
-    CallConfig,
     Event,
     Failure,
     Host,
+    MemoryStore,
     MisuseError,
     ModelFailure,
-    ModelInfo,
     ScriptedModel,
     Tool,
-    ToolSchema,
     tool,
 )
-from treadle.hooks.decisions import Enter, Retry
-from treadle.hooks.points import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Prompt
+from treadle.hooks import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Retry
 from treadle.loop.request_state import restore_requests
-from treadle.models.routes import Models
-from treadle.session.memory import MemoryStore
+from treadle.models import CallConfig, ModelInfo, Models, ToolSchema
+from treadle.session import RequestContext, RequestHeader, SystemMessageAdded, TurnStart
 from treadle.session.surface import Surface
-from treadle.words.events import RequestContext, RequestHeader, SystemMessageAdded, TurnStart
 
 
 @tool

@@ -9,32 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.stage import Gate, settled, stage, talk
-from treadle import (
-    Answer,
-    Call,
-    Code,
-    Failure,
-    Finish,
-    Finished,
-    Host,
-    ModelFailure,
-    Retries,
-    RetryPolicy,
-    ScriptedModel,
-    tool,
-)
-from treadle.hooks.decisions import Retry
-from treadle.hooks.points import REQUEST_ERROR
+from treadle import Answer, Call, Failure, Host, ModelFailure, Retries, ScriptedModel, tool
+from treadle.hooks import REQUEST_ERROR, Retry
 from treadle.loop.retry import delay_of, install_retries
-from treadle.models.adapter import RETRIED_CODES
-from treadle.words.events import (
-    AssistantAttempt,
-    RequestHeader,
-    RetryScheduled,
-    RetryStarted,
-    decode_event,
-    encode_event,
-)
+from treadle.models import RETRIED_CODES, Code, Finish, Finished, RetryPolicy
+from treadle.session import AssistantAttempt, RequestHeader, RetryScheduled, RetryStarted, decode_event, encode_event
 
 NORMAL = RetryPolicy()
 STEADY = RetryPolicy(jitter=0)

@@ -10,11 +10,21 @@ from trio.testing import MockClock
 
 from tests.stage import Stage, note, stage
 from treadle import Answer, Call, Host, Message, Text, Tool, ToolError, ToolOutput, ToolRun, tool
-from treadle.hooks.decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
-from treadle.hooks.points import TOOLS_EXECUTE, TOOLS_POST_EXECUTE, TOOLS_PRE_EXECUTE, TOOLS_RESULT
+from treadle.hooks import (
+    TOOLS_EXECUTE,
+    TOOLS_POST_EXECUTE,
+    TOOLS_PRE_EXECUTE,
+    TOOLS_RESULT,
+    AcceptResult,
+    AllowCall,
+    AskCall,
+    BlockResult,
+    DenyCall,
+    ReplaceResult,
+)
 from treadle.loop import pipeline
 from treadle.loop.pipeline import parse_arguments
-from treadle.words.events import ToolResultAdded
+from treadle.session import ToolResultAdded
 
 
 @tool

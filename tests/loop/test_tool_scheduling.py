@@ -12,11 +12,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.stage import Gate, leaves, settled, stage
-from treadle import Answer, Call, Host, InvalidTrigger, ToolRun, tool
-from treadle.hooks.points import SESSION_EVENT, TOOLS_POST_EXECUTE, TOOLS_PRE_EXECUTE, TOOLS_RESULT
+from treadle import Answer, Call, Host, ToolCall, ToolRun, tool
+from treadle.errors import InvalidTrigger
+from treadle.hooks import SESSION_EVENT, TOOLS_POST_EXECUTE, TOOLS_PRE_EXECUTE, TOOLS_RESULT
 from treadle.kernel.schedule import Schedule
-from treadle.words.events import ToolResultAdded
-from treadle.words.messages import ToolCall
+from treadle.session import ToolResultAdded
 
 
 class Floor:

@@ -7,31 +7,21 @@ from typing import Any
 import pytest
 
 from tests.stage import Gate, note, stage, talk
-from treadle import (
-    Answer,
-    Call,
-    Code,
-    Failure,
-    Host,
-    ModelFailure,
-    Text,
-    ToolOutput,
-    Usage,
-    UserMessage,
-    tool,
-)
-from treadle.hooks.decisions import Enter, Reject, Retry
-from treadle.hooks.points import (
+from treadle import Answer, Call, Failure, Host, ModelFailure, Text, ToolOutput, UserMessage, tool
+from treadle.hooks import (
     AGENT_ERROR,
     PRE_STEP,
     REQUEST,
     REQUEST_ERROR,
     SYSTEM_PROMPT_ASSEMBLE,
     TURN_STOPPING,
+    Enter,
     Prompt,
+    Reject,
+    Retry,
 )
-from treadle.words.call_config import CallConfig
-from treadle.words.events import AssistantMessageAdded, StepStart, TurnEnd
+from treadle.models import CallConfig, Code, Usage
+from treadle.session import AssistantMessageAdded, StepStart, TurnEnd
 
 
 @tool

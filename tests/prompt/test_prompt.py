@@ -6,24 +6,13 @@ import pytest
 import trio
 
 from tests.stage import stage
-from treadle import (
-    PERSONA,
-    Answer,
-    Call,
-    ContextSource,
-    Host,
-    MisuseError,
-    PromptError,
-    PromptRegistry,
-    Scope,
-    Text,
-    ToolSchema,
-    UserMessage,
-    tool,
-)
-from treadle.hooks.decisions import Enter, Reject
-from treadle.hooks.points import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Prompt
-from treadle.words.events import APPEND, Replace, UserMessageAdded
+from treadle import Answer, Call, Host, MisuseError, Text, UserMessage, tool
+from treadle.errors import PromptError
+from treadle.hooks import PRE_STEP, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Reject, Scope
+from treadle.models import ToolSchema
+from treadle.prompt import PERSONA, ContextSource, PromptRegistry
+from treadle.session import Replace, UserMessageAdded
+from treadle.words.events import APPEND
 
 
 def system_of(request: Any) -> str:

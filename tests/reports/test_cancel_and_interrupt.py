@@ -12,26 +12,21 @@ from trio.testing import MockClock
 
 from tests.invariants import check_pairing
 from tests.stage import Gate, Stage, note, settled, stage, talk
-from treadle import (
-    Answer,
-    Call,
-    Failure,
-    MisuseError,
-    ModelFailure,
+from treadle import Answer, Call, Failure, MisuseError, ModelFailure, ScriptedModel, Session, State, ToolRun, tool
+from treadle.hooks import PRE_STEP, SESSION_EVENT, SYSTEM_PROMPT_ASSEMBLE
+from treadle.models import (
+    ArgumentsDelta,
+    BlockEnd,
+    BlockStart,
+    Finish,
+    Finished,
+    ReasoningDelta,
     RetryPolicy,
-    ScriptedModel,
-    Session,
-    State,
-    ToolRun,
+    TextDelta,
     Usage,
     UsageReport,
-    decode_event,
-    encode_event,
-    tool,
 )
-from treadle.hooks.points import PRE_STEP, SESSION_EVENT, SYSTEM_PROMPT_ASSEMBLE
-from treadle.words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
-from treadle.words.stream import ArgumentsDelta, BlockEnd, BlockStart, Finish, Finished, ReasoningDelta, TextDelta
+from treadle.session import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart, decode_event, encode_event
 
 SLOW = Answer("on it", calls=[Call("slow", id="c1")])
 

@@ -10,11 +10,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.hosts import create, hosted
 from tests.invariants import check_invariants
 from tests.stage import Gate, Stage, stage, talk
-from treadle import AgentBusy, AgentDisposed, Answer, Call, tool
-from treadle.hooks.dispatch import Mode
-from treadle.hooks.points import AGENT_ERROR, ASSISTANT_STREAM, POINTS, SESSION_EVENT
-from treadle.session.memory import MemoryStore
-from treadle.words.events import TurnEnd
+from treadle import AgentBusy, AgentDisposed, Answer, Call, MemoryStore, tool
+from treadle.hooks import AGENT_ERROR, ASSISTANT_STREAM, POINTS, SESSION_EVENT, Mode
+from treadle.session import TurnEnd
 
 NOTICES = [point for point in POINTS if point.mode is Mode.EMIT and point is not AGENT_ERROR]
 

@@ -15,18 +15,17 @@ from treadle import (
     Answer,
     Call,
     Failure,
-    MaintenanceCancelled,
     ModelFailure,
-    RetryPolicy,
     ScriptedModel,
     Signal,
     State,
+    subagent,
     tool,
 )
-from treadle.hooks.points import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT
-from treadle.host.subagent import subagent
-from treadle.words.events import Replace, UserMessageAdded
-from treadle.words.frames import FrameChunk
+from treadle.errors import MaintenanceCancelled
+from treadle.hooks import ASSISTANT_STREAM, PRE_STEP, SESSION_EVENT, FrameChunk
+from treadle.models import RetryPolicy
+from treadle.session import Replace, UserMessageAdded
 
 
 @pytest.mark.rule("O4", "L9", "N7")

@@ -22,8 +22,8 @@ from treadle import (
     ToolOutput,
     tool,
 )
-from treadle.hooks.points import SESSION_EVENT, TOOLS_POST_EXECUTE
-from treadle.words.events import TurnEnd
+from treadle.hooks import SESSION_EVENT, TOOLS_POST_EXECUTE
+from treadle.session import TurnEnd
 
 
 def users(s: Stage) -> list[str]:

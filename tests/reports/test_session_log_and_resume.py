@@ -10,11 +10,9 @@ import trio
 
 from tests.session.sweeping import check_reloaded, furnish, resumed
 from tests.stores.makers import jam_file, jsonl
-from treadle import Answer, Call, Event, Host, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
-from treadle.hooks.points import AGENT_ERROR, AgentError
-from treadle.session.codec import encode_header
-from treadle.session.log import Session
-from treadle.words.events import encode_event
+from treadle import Answer, Call, Event, Host, Session, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
+from treadle.hooks import AGENT_ERROR, AgentError
+from treadle.session import encode_event, encode_header
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from tests.adapters.agents import Talk, talking
 from tests.adapters.wires import Body, bodies, memory
 from treadle import Completed, Errored, MaxTokens, Retries, Tool
-from treadle.words.events import (
+from treadle.session import (
     AssistantAttempt,
     RetryScheduled,
     ToolCallStarted,

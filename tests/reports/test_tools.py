@@ -14,8 +14,8 @@ import trio.lowlevel
 from trio.testing import MockClock
 
 from tests.stage import Stage, note, settled, stage
-from treadle import Answer, Call, Host, State, Text, ToolRun, encode_event, tool
-from treadle.words.events import ToolResultAdded
+from treadle import Answer, Call, Host, State, Text, ToolRun, tool
+from treadle.session import ToolResultAdded, encode_event
 
 
 def ends(s: Stage) -> list[str]:

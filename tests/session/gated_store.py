@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import trio
 
-from treadle.session.memory import Kept, MemoryStore
-from treadle.session.writer import BatchWriter, Sink
+from treadle import MemoryStore
+from treadle.session import BatchWriter, Sink
+from treadle.session.memory import Kept
 
 
 class GatedSink:

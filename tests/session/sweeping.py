@@ -3,11 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from tests.invariants import check_invariants
-from treadle import AgentOptions, Event, Host, ScriptedModel
-from treadle.session.log import Session
-from treadle.session.store import SessionStore
-from treadle.words.events import EndSeed, InboxSpliced, StepStart, TurnEnd, UserMessageAdded
-from treadle.words.reasons import Interrupted
+from treadle import AgentOptions, Event, Host, Interrupted, ScriptedModel, Session
+from treadle.session import EndSeed, InboxSpliced, SessionStore, StepStart, TurnEnd, UserMessageAdded
 from treadle_specs.rig.script_tools import TOOLS
 from treadle_specs.rig.scripts import OPTIONS
 

@@ -6,11 +6,8 @@ import msgspec
 import pytest
 
 from tests.session.sweeping import check_reloaded, furnish, resumed
-from treadle import Event, Host, SessionHeader
-from treadle.session.codec import encode_header
-from treadle.session.memory import MemoryStore
-from treadle.session.store import SessionStore
-from treadle.words.events import encode_event
+from treadle import Event, Host, MemoryStore, SessionHeader
+from treadle.session import SessionStore, encode_event, encode_header
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.rig.scripts import SCRIPTS, record

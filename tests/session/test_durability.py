@@ -22,11 +22,9 @@ from treadle import (
     StoreFailure,
     tool,
 )
-from treadle.errors import StoreFailure as Failed
-from treadle.hooks.decisions import BlockPrompt
-from treadle.hooks.points import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError
-from treadle.session.writer import BatchWriter
-from treadle.words.events import PresetSelected, TurnEnd
+from treadle import StoreFailure as Failed
+from treadle.hooks import AGENT_ERROR, PROMPT_SUBMIT, SESSION_FLUSH, AgentError, BlockPrompt
+from treadle.session import BatchWriter, PresetSelected, TurnEnd
 from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
 

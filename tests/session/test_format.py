@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from tests.session.sweeping import furnish, resumed
-from treadle import Host, SessionFormatUnsupported, ToolResultMessage, encode_event
-from treadle.errors import InvalidData
-from treadle.session.codec import encode_header, read_header
-from treadle.session.log import FORMAT_VERSION, Session
+from treadle import Host, Session, ToolResultMessage
+from treadle.errors import InvalidData, SessionFormatUnsupported
+from treadle.session import FORMAT_VERSION, encode_event, encode_header, known_types, read_header
 from treadle.session.upgrade import FIRST_VERSION, STEPS, Step, chain_from
-from treadle.words.events import known_types
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.reports import log_format
 

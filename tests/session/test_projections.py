@@ -6,11 +6,10 @@ import pytest
 
 from tests.hosts import create, hosted
 from tests.stage import stage
-from treadle import Event, MisuseError, NoStore, Projection, Session, SessionCorrupt
-from treadle.hooks.points import SESSION_EVENT
-from treadle.session.log import new_header
-from treadle.session.memory import MemoryStore
-from treadle.words.events import InboxSpliced, TurnStart
+from treadle import Event, MemoryStore, MisuseError, Session, SessionCorrupt
+from treadle.errors import NoStore
+from treadle.hooks import SESSION_EVENT
+from treadle.session import InboxSpliced, Projection, TurnStart, new_header
 
 
 def count_turns(count: int, entry: Event) -> int:

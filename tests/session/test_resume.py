@@ -14,31 +14,39 @@ from treadle import (
     Agent,
     AgentOptions,
     Answer,
+    AssistantMessage,
     Call,
-    Chunk,
     DuplicateSession,
     Event,
     Host,
     Interrupted,
-    NoStore,
-    ReasoningDelta,
+    MemoryStore,
+    Message,
     ScriptedModel,
+    Session,
     SessionCorrupt,
     SessionHeader,
     SessionLocked,
     ToolResultMessage,
-    decode_event,
-    encode_event,
+    UserMessage,
 )
-from treadle.hooks.points import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
+from treadle.errors import NoStore
+from treadle.hooks import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
 from treadle.loop.factory import restore
 from treadle.loop.request_state import restore_requests
-from treadle.session.log import Session, new_header
-from treadle.session.memory import MemoryStore
-from treadle.session.repair import repair
-from treadle.words.events import InboxSpliced, RequestHeader, StepStart, ToolResultAdded, TurnEnd, TurnStart
-from treadle.words.messages import AssistantMessage, Message, UserMessage
-from treadle.words.stream import BlockStart
+from treadle.models import BlockStart, Chunk, ReasoningDelta
+from treadle.session import (
+    InboxSpliced,
+    RequestHeader,
+    StepStart,
+    ToolResultAdded,
+    TurnEnd,
+    TurnStart,
+    decode_event,
+    encode_event,
+    new_header,
+    repair,
+)
 from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
 
@@ -345,7 +353,7 @@ def test_a_steered_message_that_a_crash_cut_in_half_is_not_lost() -> None:
 @pytest.mark.rule("S8")
 def test_a_header_is_checked() -> None:
     from treadle.errors import InvalidData
-    from treadle.session.codec import encode_header, read_header
+    from treadle.session import encode_header, read_header
 
     good = SessionHeader("s", 1, "/work", parent_session="p", seeded=True, inherited=3, origin="subagent")
     assert read_header(encode_header(good)).header == good

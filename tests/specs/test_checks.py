@@ -11,13 +11,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from treadle import Host, InvariantViolated, ModelRequest
-from treadle.checks import LogMonitor, SessionChecks, check_request
+from treadle import AssistantMessage, Event, Host, ModelRequest, Reasoning, Session, Signal, Text, ToolCall
 from treadle.checks.history import contribution, difference, unanswered
-from treadle.session.log import Session
-from treadle.words.events import AssistantMessageAdded, Event, Replace, ToolResultAdded, TurnEnd, UserMessageAdded
-from treadle.words.messages import AssistantMessage, Reasoning, Text, ToolCall, user_message
-from treadle.words.signal import Signal
+from treadle.errors import InvariantViolated
+from treadle.session import AssistantMessageAdded, Replace, ToolResultAdded, TurnEnd, UserMessageAdded
+from treadle.testing import LogMonitor, SessionChecks, check_request
+from treadle.words.messages import user_message
 from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import trio
 
-from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolRun, encode_event, tool
-from treadle.session.log import Session
+from treadle import Agent, Answer, Call, Host, ScriptedModel, Session, ToolRun, tool
+from treadle.session import encode_event
 from treadle_adapters.stores import open_store
 from treadle_specs.kits.store_bench import extend
 from treadle_specs.rig.scripts import OPTIONS

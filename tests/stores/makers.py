@@ -9,8 +9,9 @@ from pathlib import Path
 import apsw
 from attrs import frozen
 
-from treadle.session.memory import Kept, MemoryStore
-from treadle.session.store import SessionStore
+from treadle import MemoryStore
+from treadle.session import SessionStore
+from treadle.session.memory import Kept
 from treadle_adapters.stores.frames import pack, unpack
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore

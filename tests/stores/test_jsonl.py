@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from tests.session.sweeping import furnish
-from treadle import Answer, Call, Host, SessionCorrupt, SessionLocked, StoreFailure, tool
-from treadle.hooks.points import AGENT_ERROR, AgentError
-from treadle.session.log import Session
+from treadle import Answer, Call, Host, Session, SessionCorrupt, SessionLocked, StoreFailure, tool
+from treadle.hooks import AGENT_ERROR, AgentError
+from treadle.session import encode_event
 from treadle.session.upgrade import Step
-from treadle.words.events import encode_event
 from treadle_adapters.stores import open_store
 from treadle_adapters.stores.files import write_whole
 from treadle_adapters.stores.frames import pack

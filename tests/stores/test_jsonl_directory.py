@@ -7,8 +7,7 @@ import pytest
 import trio
 
 from treadle import MisuseError, SessionCorrupt, SessionHeader, SessionLocked
-from treadle.session.codec import encode_header
-from treadle.words.events import encode_event
+from treadle.session import encode_event, encode_header
 from treadle_adapters.stores import default_root, open_store, project_directory
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.kits.store_bench import refused, sample, stored_as

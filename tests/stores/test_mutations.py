@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.session.sweeping import furnish, resumed
-from treadle import Event, Host, SessionCorrupt, SessionHeader
-from treadle.session.codec import encode_header
-from treadle.session.log import Session
-from treadle.session.store import StoredSession
-from treadle.words.events import encode_event
+from treadle import Event, Host, Session, SessionCorrupt, SessionHeader
+from treadle.session import StoredSession, encode_event, encode_header
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.kits.store_bench import extend, refused
 from treadle_specs.logs.mutations import EMPTY, KEPT, LOUD, MIDDLE, MUTATIONS, TAIL, UNREADABLE, mutate

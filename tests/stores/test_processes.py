@@ -13,11 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.invariants import check_invariants
-from treadle import Event, SessionLocked, encode_event
-from treadle.session.log import Session
-from treadle.session.repair import repair
-from treadle.session.store import SessionStore
-from treadle.words.events import ToolCallStarted, ToolResultAdded
+from treadle import Event, Session, SessionLocked
+from treadle.session import SessionStore, ToolCallStarted, ToolResultAdded, encode_event, repair
 from treadle_adapters.stores import open_store
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 

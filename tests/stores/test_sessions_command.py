@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from treadle import Event, SessionHeader
-from treadle.words.events import encode_event
+from treadle.session import encode_event
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_cli import main

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from tests.session.sweeping import furnish
-from treadle import Host, MisuseError, SessionCorrupt, SessionFormatUnsupported, StoreFailure
-from treadle.hooks.points import AGENT_ERROR, AgentError
+from treadle import Host, MisuseError, SessionCorrupt, StoreFailure
+from treadle.errors import SessionFormatUnsupported
+from treadle.hooks import AGENT_ERROR, AgentError
 from treadle_adapters.stores import open_store
 from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from treadle import Event, SessionHeader
-from treadle.session.memory import Kept, MemoryStore
-from treadle.session.store import Listing, OpenSession, SessionStore, StoredSession
-from treadle.session.writer import BatchWriter
+from treadle import Event, MemoryStore, SessionHeader
+from treadle.session import BatchWriter, Listing, OpenSession, SessionStore, StoredSession
+from treadle.session.memory import Kept
 from treadle_specs.kits import check_store
 from treadle_specs.kits.store import checks_for, run_check
 from treadle_specs.kits.store_bench import Check

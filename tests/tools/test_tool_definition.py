@@ -12,7 +12,10 @@ import pytest
 from attrs import evolve
 
 from tests.stage import stage
-from treadle import Answer, Call, MisuseError, Scope, ScopeClosed, Tool, ToolRegistry, ToolRun, tool
+from treadle import Answer, Call, MisuseError, Tool, ToolRun, tool
+from treadle.errors import ScopeClosed
+from treadle.hooks import Scope
+from treadle.tools import ToolRegistry
 from treadle.tools.schema import MAX_ERRORS, SUPPORTED, Checker, check_schema
 
 OBJECT: dict[str, Any] = {"type": "object"}

@@ -16,10 +16,10 @@ import trio.lowlevel
 
 from tests.stage import stage
 from treadle import Answer, Call, Reasoning, Text, ToolOutput, tool
+from treadle.models import OpaqueBlock
+from treadle.session import ToolResultAdded, encode_event
 from treadle.tools import result as results_module
 from treadle.tools.result import cut
-from treadle.words.events import ToolResultAdded, encode_event
-from treadle.words.messages import OpaqueBlock
 
 
 class Mute:

@@ -10,25 +10,30 @@ import pytest
 
 from tests.stage import note
 from treadle import (
+    Aborted,
     AssistantMessage,
+    Blocked,
+    ByDisposal,
+    ByHook,
+    ByParent,
+    ByUser,
+    Completed,
+    Errored,
     Event,
-    InvalidData,
+    Failure,
+    Interrupted,
+    MaxTokens,
     MisuseError,
     Reasoning,
     Session,
     SessionCorrupt,
-    SessionFormatUnsupported,
     SystemMessage,
     Text,
     ToolCall,
-    decode_event,
-    encode_event,
-    event,
 )
-from treadle.session.log import new_header
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.events import (
-    APPEND,
+from treadle.errors import InvalidData, SessionFormatUnsupported
+from treadle.models import CallConfig, Finish, OpaqueBlock, OpaqueSource, Segment, TimedStream, ToolSchema, Usage
+from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
     EndSeed,
@@ -47,25 +52,13 @@ from treadle.words.events import (
     TurnEnd,
     TurnStart,
     UserMessageAdded,
+    decode_event,
+    encode_event,
+    event,
     known_types,
-    type_named,
-    type_of,
+    new_header,
 )
-from treadle.words.failures import Failure
-from treadle.words.messages import OpaqueBlock, OpaqueSource
-from treadle.words.reasons import (
-    Aborted,
-    Blocked,
-    ByDisposal,
-    ByHook,
-    ByParent,
-    ByUser,
-    Completed,
-    Errored,
-    Interrupted,
-    MaxTokens,
-)
-from treadle.words.stream import Finish, Segment, TimedStream, Usage
+from treadle.words.events import APPEND, type_named, type_of
 
 
 @event("vocabulary-test/mark")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from treadle.errors import MisuseError
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle import Failure, MisuseError, ModelFailure
+from treadle.models import Code
 
 HIDDEN = "[hidden]"
 """Stands where a secret stood."""

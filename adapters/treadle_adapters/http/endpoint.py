@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import trio
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 
 from .credentials import Credential
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 import httpx
 import trio
 
-from treadle.lossless import repair_text
-from treadle.words.failures import MAX_MESSAGE, Code, Failure, ModelFailure
+from treadle import Failure, ModelFailure
+from treadle.models import MAX_MESSAGE, Code, repair_text
 
 from .retry_after import retry_after
 

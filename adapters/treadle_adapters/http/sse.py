@@ -11,7 +11,8 @@ from httpx_sse import ServerSentEvent
 # Its reader of lines is not exported; the public one pulls from a response and cuts lines in its own way.
 from httpx_sse._decoders import SSEDecoder  # pyright: ignore[reportPrivateUsage]
 
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle import Failure, ModelFailure
+from treadle.models import Code
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """How long one event may be (X3)."""

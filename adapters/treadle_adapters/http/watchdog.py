@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import trio
 
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle import Failure, ModelFailure
+from treadle.models import Code
 
 T = TypeVar("T")
 

@@ -7,12 +7,11 @@ from typing import Any, Literal, Unpack
 
 import msgspec
 
-from treadle.models.adapter import ModelInfo, ModelRequest
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.messages import (
+from treadle import (
     AssistantMessage,
     Block,
     Message,
+    ModelRequest,
     Reasoning,
     SystemMessage,
     Text,
@@ -20,6 +19,7 @@ from treadle.words.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from treadle.models import CallConfig, ModelInfo, ToolSchema
 
 from .anthropic_stream import MessagesDecoder
 from .decoding import Decoder

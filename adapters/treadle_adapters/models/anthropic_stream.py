@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle.words.stream import Finish, Usage
+from treadle.models import Finish, Usage
 
 from .decoding import Decoder
 from .encoding import encode

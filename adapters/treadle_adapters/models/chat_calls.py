@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from treadle.ids import new_id
-from treadle.models.assembly import MAX_CALLS
+from treadle.models import MAX_CALLS
+from treadle.session import new_id
 
 from .shapes import as_list, as_object, as_text
 from .writer import MAX_NAME, ChunkWriter, too_much

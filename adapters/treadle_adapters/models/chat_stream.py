@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.words.failures import Code, Failure, ModelFailure
-from treadle.words.stream import Finish, Usage
+from treadle import Failure, ModelFailure
+from treadle.models import Code, Finish, Usage
 
 from ..http.failures import failure_of_error
 from .chat_calls import CallAssembler

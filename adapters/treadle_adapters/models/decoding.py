@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
-from treadle.words.failures import Code, Failure, ModelFailure
-from treadle.words.stream import Chunk, Finish, Finished
+from treadle import Failure, ModelFailure
+from treadle.models import Chunk, Code, Finish, Finished
 
 from ..http.failures import SHOWN, beginning, failure_of_error
 from ..http.sse import MAX_EVENT_BYTES, EventReader

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from treadle.sums import Opaque, encode_hook
-from treadle.words.messages import Block, Text, ToolCall, ToolResult, text_of
+from treadle import Block, Text, ToolCall
+from treadle.models import ToolResult, text_of
+from treadle.session import Opaque, encode_hook
 
 INVALID_ARGUMENTS = "_invalid_arguments"
 """The key under which arguments that are no JSON object are told to the model again."""

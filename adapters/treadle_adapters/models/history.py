@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from treadle.words.call_config import ToolSchema
-from treadle.words.messages import Message
+from treadle import Message
+from treadle.models import ToolSchema
 
 KEPT_BYTES = 64 * 1024 * 1024
 """How many bytes of encoded messages one adapter remembers; the sessions used longest ago are forgotten first."""

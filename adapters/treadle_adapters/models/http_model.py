@@ -11,10 +11,8 @@ import httpx
 import msgspec
 import trio
 
-from treadle.errors import MisuseError
-from treadle.models.adapter import UNKNOWN_MODEL, ModelInfo, ModelRequest, RetryPolicy
-from treadle.words.failures import Code, Failure, ModelFailure, clean_failure, describe
-from treadle.words.stream import Chunk
+from treadle import Failure, MisuseError, ModelFailure, ModelRequest
+from treadle.models import UNKNOWN_MODEL, Chunk, Code, ModelInfo, RetryPolicy, clean_failure, describe
 
 from ..http.credentials import Credential, redact
 from ..http.endpoint import Endpoint

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
-from treadle.models.adapter import ModelRequest
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.messages import (
+from treadle import (
     AssistantMessage,
     Message,
+    ModelRequest,
     Reasoning,
     SystemMessage,
     ToolCall,
     ToolResultMessage,
     UserMessage,
 )
+from treadle.models import CallConfig, ToolSchema
 
 from .chat_stream import ChatDecoder
 from .decoding import Decoder

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from attrs import define
 
-from treadle.words.stream import Finish, Usage
+from treadle.models import Finish, Usage
 
 from .decoding import Decoder
 from .shapes import as_count, as_list, as_object, as_text, parse_object

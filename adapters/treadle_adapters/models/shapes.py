@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle import Failure, ModelFailure
+from treadle.models import Code
 
 from ..http.failures import beginning
 

@@ -6,18 +6,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from treadle.lossless import repair_text
-from treadle.models.assembly import MAX_CALLS, MAX_CHARACTERS
-from treadle.words.failures import Code, Failure, ModelFailure
-from treadle.words.stream import (
+from treadle import Failure, ModelFailure
+from treadle.models import (
+    MAX_CALLS,
+    MAX_CHARACTERS,
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
     Chunk,
+    Code,
     ReasoningDelta,
     TextDelta,
     Usage,
     UsageReport,
+    repair_text,
 )
 
 MAX_NAME = 512

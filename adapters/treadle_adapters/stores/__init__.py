@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from treadle.errors import MisuseError
-from treadle.session.memory import MemoryStore
-from treadle.session.store import SessionStore
+from treadle import MemoryStore, MisuseError
+from treadle.session import SessionStore
 
 StoreKind = Literal["jsonl", "sqlite", "memory"]
 DATABASE = "sessions.sqlite"

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 import trio
 from outcome import Outcome
 
-from treadle.errors import SessionLocked, StoreFailure
-from treadle.ids import new_id
+from treadle import SessionLocked, StoreFailure
+from treadle.session import new_id
 
 from .locks import FileLock
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle.errors import StoreFailure
+from treadle import StoreFailure
 
 LEVEL = 3
 

@@ -15,14 +15,20 @@ from typing import Any, Literal, Self, TypeVar
 import trio
 from attrs import frozen
 
-from treadle.errors import DuplicateSession, SessionCorrupt, SessionLocked, SessionNotFound, StoreFailure
-from treadle.ids import session_id as checked_id
-from treadle.session.codec import encode_header
-from treadle.session.fork import fork_stored
-from treadle.session.log import SessionHeader
-from treadle.session.store import Listing, OpenSession, StoredSession, TornTail, readable
-from treadle.session.writer import WINDOW, BatchWriter
-from treadle.words.events import Event, encode_event
+from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, SessionLocked, SessionNotFound, StoreFailure
+from treadle.session import (
+    WINDOW,
+    BatchWriter,
+    Listing,
+    OpenSession,
+    StoredSession,
+    TornTail,
+    encode_event,
+    encode_header,
+    fork_stored,
+    readable,
+)
+from treadle.session import session_id as checked_id
 
 from .files import AppendFile, Write, in_thread, make_directory, read_all, sync_directory, to_end, write_whole
 from .frames import pack, unpack

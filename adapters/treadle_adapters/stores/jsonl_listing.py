@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.errors import InvalidData, SessionCorrupt, TreadleError
-from treadle.session.codec import Reader, read_header
-from treadle.session.memory import title_of
-from treadle.session.store import Listed, Listing, Unreadable
+from treadle import SessionCorrupt, TreadleError
+from treadle.errors import InvalidData
+from treadle.session import Listed, Listing, Reader, Unreadable, read_header, title_of
 
 from .files import open_regular
 from .frames import unpack_beginning

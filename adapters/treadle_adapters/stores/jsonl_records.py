@@ -7,11 +7,9 @@ from pathlib import Path
 import msgspec
 from attrs import define, field
 
-from treadle.errors import InvalidData, SessionCorrupt, TreadleError
-from treadle.session.codec import Reader, read_header
-from treadle.session.memory import misplaced
-from treadle.session.store import TornTail
-from treadle.words.events import Event
+from treadle import Event, SessionCorrupt, TreadleError
+from treadle.errors import InvalidData
+from treadle.session import Reader, TornTail, misplaced, read_header
 
 BLANK = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"

@@ -13,7 +13,7 @@ import os
 import socket
 from pathlib import Path
 
-from treadle.errors import SessionLocked, StoreFailure
+from treadle import SessionLocked, StoreFailure
 
 TRIES = 100
 """Attempts to lock a file that others keep taking away; each failure means that somebody else was faster."""

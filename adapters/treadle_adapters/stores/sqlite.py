@@ -19,13 +19,9 @@ import apsw.aio
 import trio
 from attrs import define, frozen
 
-from treadle.errors import DuplicateSession, MisuseError, SessionCorrupt, SessionLocked, StoreFailure
-from treadle.ids import session_id as checked_id
-from treadle.session.fork import fork_stored
-from treadle.session.log import SessionHeader
-from treadle.session.store import Listing, OpenSession, StoredSession, readable
-from treadle.session.writer import WINDOW, BatchWriter
-from treadle.words.events import Event
+from treadle import DuplicateSession, Event, MisuseError, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
+from treadle.session import WINDOW, BatchWriter, Listing, OpenSession, StoredSession, fork_stored, readable
+from treadle.session import session_id as checked_id
 
 from . import sqlite_tables as tables
 from .files import PRIVATE_FILE, in_thread, make_directory, to_end

@@ -9,21 +9,22 @@ from typing import Any
 
 import apsw
 
-from treadle.errors import (
-    DuplicateSession,
-    InvalidData,
-    SessionCorrupt,
-    SessionFormatUnsupported,
-    SessionLocked,
-    SessionNotFound,
-    TreadleError,
+from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, SessionLocked, SessionNotFound, TreadleError
+from treadle.errors import InvalidData, SessionFormatUnsupported
+from treadle.session import (
+    Listed,
+    Listing,
+    Reader,
+    StoredSession,
+    Unreadable,
+    encode_event,
+    encode_header,
+    misplaced,
+    new_id,
+    read_header,
+    title_of,
+    wall_clock,
 )
-from treadle.ids import new_id
-from treadle.session.codec import Reader, encode_header, read_header
-from treadle.session.log import SessionHeader, wall_clock
-from treadle.session.memory import misplaced, title_of
-from treadle.session.store import Listed, Listing, StoredSession, Unreadable
-from treadle.words.events import Event, encode_event
 
 SCHEMA_VERSION = 1
 SCHEMA = """

@@ -7,15 +7,8 @@ from collections.abc import Awaitable, Callable
 import trio
 from attrs import define, field, frozen
 
-from treadle.agent.agent import Agent
-from treadle.agent.handle import AgentHandle
-from treadle.agent.inbox import message
-from treadle.models.scripted import Call, ScriptedModel
-from treadle.session.log import Session
-from treadle.tools.definition import Tool, tool
-from treadle.words.events import decode_event, encode_event
-from treadle.words.messages import UserMessage
-from treadle.words.signal import Signal
+from treadle import Agent, AgentHandle, Call, ScriptedModel, Session, Signal, Tool, UserMessage, message, tool
+from treadle.session import decode_event, encode_event
 
 from ..terminal.gutter import Gutter
 from .stage import Cue, Pace, lines

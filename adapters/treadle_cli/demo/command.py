@@ -13,28 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 import treadle
-from treadle.agent.agent import Agent
-from treadle.agent.options import AgentOptions
-from treadle.hooks.decisions import Enter
-from treadle.hooks.points import (
+from treadle import Agent, AgentOptions, Host, ScriptedModel, Session, State
+from treadle.hooks import (
     ASSISTANT_STREAM,
     PRE_STEP,
     SESSION_EVENT,
     TURN_STOPPING,
     AssistantStream,
+    Enter,
+    FrameChunk,
+    Scope,
     SessionEventAdded,
 )
-from treadle.hooks.scope import Scope
-from treadle.host.host import Host
-from treadle.kernel.lifecycle import TABLE, Row, State, Trigger
-from treadle.models.scripted import ScriptedModel
+from treadle.models import TextDelta, text_of
 from treadle.printable import call_text
-from treadle.session.codec import encode_header
-from treadle.session.log import Session
-from treadle.words.events import AssistantMessageAdded, ToolCallStarted, ToolResultAdded, encode_event
-from treadle.words.frames import FrameChunk
-from treadle.words.messages import text_of
-from treadle.words.stream import TextDelta
+from treadle.session import AssistantMessageAdded, ToolCallStarted, ToolResultAdded, encode_event, encode_header
+from treadle.testing import TABLE, Row, Trigger
 
 from ..private import write_private
 from ..terminal.gutter import Gutter

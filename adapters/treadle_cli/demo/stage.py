@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import trio
 from attrs import field, frozen
 
-from treadle.kernel.lifecycle import Lifecycle, Row, Stateful, Trigger
-from treadle.models.adapter import ModelRequest
-from treadle.models.scripted import Call
-from treadle.words.stream import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta
+from treadle import Call, ModelRequest
+from treadle.kernel.lifecycle import Stateful
+from treadle.models import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta
+from treadle.testing import Lifecycle, Row, Trigger
 
 from ..terminal.gutter import words_of
 

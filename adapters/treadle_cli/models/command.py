@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treadle.errors import MisuseError
+from treadle import Failure, MisuseError, ModelFailure
+from treadle.models import Code
 from treadle.printable import one_line
-from treadle.words.failures import Code, Failure, ModelFailure
 
 from ..exits import Exit, advice_for
 from .routes import EMBEDDED, PROVIDERS, Provider, adapter_of

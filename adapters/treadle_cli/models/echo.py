@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from treadle.models.adapter import ModelRequest
-from treadle.models.scripted import Answer, Call, ScriptedModel
-from treadle.words.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, text_of
+from treadle import Answer, AssistantMessage, Call, Message, ModelRequest, ScriptedModel, ToolResultMessage, UserMessage
+from treadle.models import text_of
 
 WORD_PACE = 0.03
 """Seconds per word, so that there is time to steer and to stop."""

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from treadle.errors import MisuseError
-from treadle.models.adapter import ModelAdapter
+from treadle import MisuseError, ModelFailure
+from treadle.models import ModelAdapter
 from treadle.printable import one_line
-from treadle.words.failures import ModelFailure
 
 from ..extras import extra_for
 from .echo import echo_model

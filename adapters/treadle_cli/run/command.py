@@ -9,7 +9,7 @@ from typing import Annotated
 import trio
 from cyclopts import Group, Parameter
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 
 from ..models.routes import Wish
 from ..stores.storage import SessionChoice

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from treadle.agent.agent import Agent
-from treadle.agent.inbox import message
-from treadle.errors import TreadleError
-from treadle.hooks.points import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
-from treadle.host.host import Host
+from treadle import Agent, Host, TreadleError, UserMessage, message
+from treadle.hooks import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
 from treadle.printable import one_line
-from treadle.words.messages import UserMessage
 
 from .interrupts import WayOut
 from .keyboard import LineEditor

@@ -10,12 +10,10 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle.agent.agent import Agent
-from treadle.errors import MisuseError
-from treadle.hooks.points import CONFIG_START_FAILED, ConfigStartFailed
-from treadle.host.host import Host
-from treadle.models.adapter import ModelAdapter
-from treadle.session.store import SessionStore
+from treadle import Agent, Host, MisuseError
+from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
+from treadle.models import ModelAdapter
+from treadle.session import SessionStore
 
 from ..models.echo import echo_model
 from ..models.routes import EMBEDDED, PROVIDERS, Provider

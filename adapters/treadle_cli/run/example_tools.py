@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from treadle.errors import ToolError
-from treadle.tools.definition import Tool, tool
+from treadle import Tool, ToolError, tool
 
 
 async def _now(timezone: str = "UTC") -> str:

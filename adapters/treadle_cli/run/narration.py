@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from treadle.agent.agent import Agent
-from treadle.hooks.points import (
+from treadle import Aborted, Agent, Blocked, EndReason, Failure, Host, MaxTokens, ToolCall
+from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
     ASSISTANT_STREAM,
@@ -15,17 +15,14 @@ from treadle.hooks.points import (
     AgentError,
     AgentParked,
     AssistantStream,
+    FrameChunk,
+    FrameEnd,
     InboxDiscarded,
     SessionEventAdded,
 )
-from treadle.host.host import Host
+from treadle.models import ReasoningDelta, TextDelta, text_of
 from treadle.printable import call_text, one_line
-from treadle.words.events import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
-from treadle.words.failures import Failure
-from treadle.words.frames import FrameChunk, FrameEnd
-from treadle.words.messages import ToolCall, text_of
-from treadle.words.reasons import Aborted, Blocked, EndReason, MaxTokens
-from treadle.words.stream import ReasoningDelta, TextDelta
+from treadle.session import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
 
 from ..exits import advice_for
 from ..terminal.turns import end_text

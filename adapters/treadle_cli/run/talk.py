@@ -13,10 +13,8 @@ from attrs import field, frozen
 from rich.console import Console
 
 import treadle
-from treadle.agent.agent import Agent
-from treadle.agent.options import AgentOptions
-from treadle.hooks.scope import Scope
-from treadle.host.host import Host
+from treadle import Agent, AgentOptions, Host
+from treadle.hooks import Scope
 from treadle.printable import one_line
 
 from ..exits import Exit, exit_of

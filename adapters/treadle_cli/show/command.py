@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from treadle.errors import MisuseError, SessionCorrupt
+from treadle import Event, MisuseError, SessionCorrupt
 from treadle.printable import one_line, printable
-from treadle.words.events import Event, encode_event
+from treadle.session import encode_event
 from treadle_diagrams import SessionFile, Teller, read_session, session_page
 from treadle_diagrams.log.entries import AnyEntry, plain
 from treadle_diagrams.log.file import LineReader, parse_session

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from treadle.errors import MisuseError
+from treadle import Event, MisuseError
 from treadle.printable import printable
-from treadle.words.events import Event
 from treadle_diagrams import (
     dot,
     merge_walks,

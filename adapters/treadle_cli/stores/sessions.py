@@ -15,14 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treadle.errors import SessionCorrupt, SessionFormatUnsupported
-from treadle.ids import new_id
+from treadle import SessionCorrupt
+from treadle.errors import SessionFormatUnsupported
 from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
-from treadle.session.codec import encode_header
-from treadle.session.repair import repair
-from treadle.session.store import Listed, Listing, SessionStore, StoredSession
-from treadle.words.events import encode_event
+from treadle.session import Listed, Listing, SessionStore, StoredSession, encode_event, encode_header, new_id, repair
 from treadle_adapters.stores import open_store
 
 from ..exits import Exit

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from treadle.errors import MisuseError
-from treadle.session.store import SessionStore
+from treadle import MisuseError
+from treadle.session import SessionStore
 
 
 @frozen

@@ -6,8 +6,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from treadle.kernel.lifecycle import Row, State
+from treadle import State
 from treadle.printable import printable
+from treadle.testing import Row
 
 MARGIN = 9
 """Where the words begin."""

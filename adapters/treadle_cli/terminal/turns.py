@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from attrs import define
 
+from treadle import Aborted, Blocked, ByHook, ByParent, ByUser, EndReason, Errored, Event
 from treadle.printable import one_line
-from treadle.words.events import Event, StepStart, TurnEnd, TurnStart, UserMessageAdded
-from treadle.words.reasons import Aborted, Blocked, ByHook, ByParent, ByUser, EndReason, Errored
+from treadle.session import StepStart, TurnEnd, TurnStart, UserMessageAdded
 
 
 @define

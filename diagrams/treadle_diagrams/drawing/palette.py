@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from attrs import fields, frozen
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 
 Theme = Literal["auto", "light", "dark"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treadle.errors import MisuseError
+from treadle import MisuseError
 
 from .svg import svg
 from .text import dot, mermaid, table_markdown

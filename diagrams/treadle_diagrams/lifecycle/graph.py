@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from treadle.kernel.lifecycle import INITIAL, TABLE, State
+from treadle import State
+from treadle.kernel.lifecycle import INITIAL
+from treadle.testing import TABLE
 
 
 class Transition(Protocol):

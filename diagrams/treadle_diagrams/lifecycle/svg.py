@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
 
-from treadle.errors import MisuseError
-from treadle.kernel.lifecycle import TABLE
+from treadle import MisuseError
+from treadle.testing import TABLE
 
 from ..drawing.palette import Theme
 from ..drawing.units import duration

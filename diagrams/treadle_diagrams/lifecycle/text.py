@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
-from treadle.kernel.lifecycle import TABLE
+from treadle.testing import TABLE
 
 from .graph import Graph, Move, Transition
 from .walk import Walk, walked_graph

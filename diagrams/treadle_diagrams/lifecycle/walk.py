@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, cast
 
 from attrs import evolve, field, frozen
 
-from treadle.errors import InvalidData, MisuseError
-from treadle.kernel.lifecycle import TABLE
+from treadle import MisuseError
+from treadle.errors import InvalidData
+from treadle.testing import TABLE
 
 from ..drawing.units import duration
 from .graph import Graph, Transition, graph_of

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from attrs import asdict, frozen
 
-from treadle.words.stream import Usage
+from treadle.models import Usage
 
 from .letters import Way
 from .usage import usage_fields

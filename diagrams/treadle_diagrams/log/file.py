@@ -10,10 +10,9 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 
-from treadle.errors import InvalidData, MisuseError, SessionCorrupt, TreadleError
-from treadle.session.codec import Reader, read_header
-from treadle.session.log import SessionHeader
-from treadle.words.events import Event
+from treadle import Event, MisuseError, SessionCorrupt, SessionHeader, TreadleError
+from treadle.errors import InvalidData
+from treadle.session import Reader, read_header
 
 _BLANK = b" \t\r\n\0"
 

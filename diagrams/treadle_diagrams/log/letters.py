@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from attrs import define, field
 
-from treadle.words import events as ev
-from treadle.words import reasons
-from treadle.words.messages import HookSource, ToolSource, UserMessage
+from treadle import Completed, EndReason, Event, MaxTokens, UserMessage
+from treadle.models import HookSource, ToolSource
+from treadle.session import InboxSpliced, StepStart, TurnEnd, TurnStart, UserMessageAdded
 
 from .phrases import blocks_text, source_text, tag_of
 
@@ -85,28 +85,28 @@ class Mail:
         """How many are pending now."""
         return sum(map(len, self._pending.values()))
 
-    def take(self, entry: ev.Event) -> list[Letter]:
+    def take(self, entry: Event) -> list[Letter]:
         """Follow one event; returns the letters of which it decided that they do not enter."""
         self._fallen = []
-        if isinstance(entry.data, ev.InboxSpliced):
+        if isinstance(entry.data, InboxSpliced):
             self._spliced(entry.data, Mark(entry.seq, entry.time))
         else:
             self._follow(entry)
             self._fresh = []
         return self._fallen
 
-    def _follow(self, entry: ev.Event) -> None:
+    def _follow(self, entry: Event) -> None:
         match entry.data:
-            case ev.TurnStart() as data:
+            case TurnStart() as data:
                 self._turn = data.turn
                 for letter in self._fresh:
                     if letter.way == "injected":
                         letter.way = "steering"
-            case ev.StepStart() as data:
+            case StepStart() as data:
                 self._admit(set(data.accepted), Mark(entry.seq, entry.time))
-            case ev.UserMessageAdded() as data:
+            case UserMessageAdded() as data:
                 self._enter(data.message.id, Mark(entry.seq, entry.time))
-            case ev.TurnEnd() as data:
+            case TurnEnd() as data:
                 self._end_turn(data.reason, Mark(entry.seq, entry.time))
             case _:
                 pass
@@ -117,7 +117,7 @@ class Mail:
 
     # --- the lists ----------------------------------------------------------------------------------------------------
 
-    def _spliced(self, data: ev.InboxSpliced, at: Mark) -> None:
+    def _spliced(self, data: InboxSpliced, at: Mark) -> None:
         pending = self._pending.setdefault(data.target, [])
         start = max(0, data.start)
         removed = pending[start : start + data.removed_count]
@@ -182,8 +182,8 @@ class Mail:
             letter.turn = self._turn if letter.turn is None else letter.turn
             self._claimed = [other for other in self._claimed if other is not letter]
 
-    def _end_turn(self, reason: reasons.EndReason, at: Mark) -> None:
-        by_itself = isinstance(reason, (reasons.Completed, reasons.MaxTokens))
+    def _end_turn(self, reason: EndReason, at: Mark) -> None:
+        by_itself = isinstance(reason, (Completed, MaxTokens))
         for letter in self._claimed:
             self._fall(letter, "left out" if by_itself else tag_of(reason), at)
         if by_itself:
@@ -192,7 +192,7 @@ class Mail:
         self._claimed, self._turn = [], None
 
 
-def letters_of(events: Iterable[ev.Event]) -> Sequence[Letter]:
+def letters_of(events: Iterable[Event]) -> Sequence[Letter]:
     """The messages of a log that lay in its inbox, in the order in which they came."""
     mail = Mail()
     for entry in events:

@@ -23,30 +23,40 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from treadle import Aborted, Blocked, ByDisposal, Completed, EndReason, Errored, Event, Interrupted, MaxTokens
 from treadle.kernel import lifecycle as lc
-from treadle.words import events as ev
-from treadle.words import reasons
-from treadle.words.messages import AgentSource, UserSource
+from treadle.models import AgentSource, UserSource
+from treadle.session import (
+    AssistantAttempt,
+    AssistantMessageAdded,
+    EndSeed,
+    InboxSpliced,
+    StepEnd,
+    StepStart,
+    ToolResultAdded,
+    TurnEnd,
+    TurnStart,
+)
 
 from ..lifecycle.walk import Passage, Walk, walk_through
 
 _TOLD = (
-    ev.TurnStart,
-    ev.TurnEnd,
-    ev.StepStart,
-    ev.StepEnd,
-    ev.InboxSpliced,
-    ev.AssistantMessageAdded,
-    ev.AssistantAttempt,
-    ev.ToolResultAdded,
-    ev.EndSeed,
+    TurnStart,
+    TurnEnd,
+    StepStart,
+    StepEnd,
+    InboxSpliced,
+    AssistantMessageAdded,
+    AssistantAttempt,
+    ToolResultAdded,
+    EndSeed,
 )
 _NOT_RUN = {"ABORTED", "ABORTED_BEFORE_DISPATCH"}
 _BROKEN_OFF = {"TOOL_NOT_STARTED", "TOOL_OUTCOME_UNKNOWN"}
 _BUSY = (lc.ADMISSION, lc.STEP, lc.TURN_STOPPING)
 
 
-def walk_of(events: Iterable[ev.Event]) -> Walk:
+def walk_of(events: Iterable[Event]) -> Walk:
     """The walk of a session log, as far as the log tells it; the module says what is concluded and what is missing.
 
     Args:
@@ -55,7 +65,7 @@ def walk_of(events: Iterable[ev.Event]) -> Walk:
     return walk_through(passages_of(events))
 
 
-def passages_of(events: Iterable[ev.Event]) -> tuple[Passage, ...]:
+def passages_of(events: Iterable[Event]) -> tuple[Passage, ...]:
     """The transitions of a session log in order, with the times and seqs of the events that tell them."""
     return tuple(_read(events, inherited=False).passages)
 
@@ -80,7 +90,7 @@ class Reached(NamedTuple):
     passage: Passage | None = None
 
 
-def states_of(events: Iterable[ev.Event]) -> tuple[Reached, ...]:
+def states_of(events: Iterable[Event]) -> tuple[Reached, ...]:
     """The states that a session was in, in order, those that it inherited included; loops are told as well."""
     reader = _read(events, inherited=True)
     dests: dict[tuple[Enum, Enum], lc.State] = {(row.source, row.trigger): row.dest for row in lc.TABLE}
@@ -88,9 +98,9 @@ def states_of(events: Iterable[ev.Event]) -> tuple[Reached, ...]:
     return tuple(sorted([*told, *reader.jumps], key=lambda reached: reached.seq))
 
 
-def _read(events: Iterable[ev.Event], *, inherited: bool) -> _Reader:
+def _read(events: Iterable[Event], *, inherited: bool) -> _Reader:
     told = [entry for entry in events if isinstance(entry.data, _TOLD)]
-    ends = {entry.data.turn: entry.data.reason for entry in told if isinstance(entry.data, ev.TurnEnd)}
+    ends = {entry.data.turn: entry.data.reason for entry in told if isinstance(entry.data, TurnEnd)}
     reader = _Reader(ends, inherited=inherited)
     for entry, following in zip_longest(told, told[1:]):
         reader.take(entry, following)
@@ -99,17 +109,17 @@ def _read(events: Iterable[ev.Event], *, inherited: bool) -> _Reader:
 
 def _is_claim(data: Any) -> bool:
     """Whether it is a claim of next-step: a pure deletion without outcome (I3)."""
-    return isinstance(data, ev.InboxSpliced) and data.target == "next-step" and _takes(data)
+    return isinstance(data, InboxSpliced) and data.target == "next-step" and _takes(data)
 
 
-def _takes(data: ev.InboxSpliced) -> bool:
+def _takes(data: InboxSpliced) -> bool:
     return bool(data.removed_count) and not data.inserted and data.outcome is None
 
 
 class _Reader:
     """Follows a log with the lifecycle's states. ``ends`` tells ahead how each turn will end."""
 
-    def __init__(self, ends: dict[int, reasons.EndReason], *, inherited: bool) -> None:
+    def __init__(self, ends: dict[int, EndReason], *, inherited: bool) -> None:
         self.ends = ends
         self.inherited = inherited
         self.passages: list[Passage] = []
@@ -144,24 +154,24 @@ class _Reader:
             self.state = state
             self.jumps.append(Reached(self.seq, state))
 
-    def take(self, entry: ev.Event, following: ev.Event | None) -> None:
+    def take(self, entry: Event, following: Event | None) -> None:
         """Take one event, knowing the one behind it."""
         data, time, self.seq = entry.data, entry.time, entry.seq
-        if isinstance(data, ev.InboxSpliced):
+        if isinstance(data, InboxSpliced):
             self._spliced(data, time)
             return
         arrived, self.arrived, self.moving, self.claiming = self.arrived, False, False, False
         match data:
-            case ev.TurnStart():
+            case TurnStart():
                 self._turn_start(data.turn, time, arrived=arrived)
-            case ev.TurnEnd():
+            case TurnEnd():
                 self._turn_end(data.reason, time, following)
-            case ev.StepStart():
+            case StepStart():
                 self._fresh_step()
                 self._pass(lc.ENTER, time)
-            case ev.StepEnd():
+            case StepEnd():
                 self._step_end(time, following)
-            case ev.EndSeed():
+            case EndSeed():
                 if not self.inherited:
                     self.passages.clear()
             case _:
@@ -186,17 +196,17 @@ class _Reader:
         latched = wake._replace(state=lc.CANCEL_CONVERGENCE)
         self.passages[-3:] = [cancel._replace(time=wake.time, seq=wake.seq), latched, converge]
 
-    def _turn_end(self, reason: reasons.EndReason, time: int, following: ev.Event | None) -> None:
+    def _turn_end(self, reason: EndReason, time: int, following: Event | None) -> None:
         match reason:
-            case reasons.Aborted():
+            case Aborted():
                 self._cancelled(reason, time)
                 self._pass(lc.DRAIN if self.state is lc.DISPOSAL else lc.CONVERGE, time)
-            case reasons.Errored():
+            case Errored():
                 self._pass(lc.FAIL, time)
-            case reasons.Blocked():
+            case Blocked():
                 self._pass(lc.REFUSE, time)
-            case reasons.Completed() | reasons.MaxTokens():
-                goes_on = following is not None and isinstance(following.data, ev.TurnStart)
+            case Completed() | MaxTokens():
+                goes_on = following is not None and isinstance(following.data, TurnStart)
                 self._pass(lc.CLOSE_TO_NEXT if goes_on else lc.CLOSE, time)
                 if goes_on:
                     return
@@ -207,10 +217,10 @@ class _Reader:
         else:
             self._jump(lc.IDLE)
 
-    def _cancelled(self, reason: reasons.EndReason | None, time: int) -> None:
+    def _cancelled(self, reason: EndReason | None, time: int) -> None:
         """The turn was aborted, at the latest now."""
-        if isinstance(reason, reasons.Aborted) and self.state in _BUSY:
-            trigger = lc.DISPOSE if isinstance(reason.reason, reasons.ByDisposal) else lc.CANCEL
+        if isinstance(reason, Aborted) and self.state in _BUSY:
+            trigger = lc.DISPOSE if isinstance(reason.reason, ByDisposal) else lc.CANCEL
             cleared = self.cleared
             if cleared is not None and cleared.last == self.seq - 1:
                 self._pass(trigger, cleared.time, cleared.first)
@@ -220,18 +230,18 @@ class _Reader:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _progress(self, data: Any, time: int) -> None:
-        if isinstance(data, ev.ToolResultAdded):
+        if isinstance(data, ToolResultAdded):
             self.called = True
             self.cut = self.cut or data.code in _BROKEN_OFF
             self.concluded = self.concluded or (data.concludes_turn and not data.is_error)
             stopped = data.code in _NOT_RUN
         else:
-            self.answered = self.answered or isinstance(data, ev.AssistantMessageAdded)
+            self.answered = self.answered or isinstance(data, AssistantMessageAdded)
             stopped = bool(data.interrupted)
         if stopped:
             self._cancelled(self.ends.get(self.turn), time)
 
-    def _step_end(self, time: int, following: ev.Event | None) -> None:
+    def _step_end(self, time: int, following: Event | None) -> None:
         if self.state is not lc.STEP:
             return
         owes = self.called and not self.concluded
@@ -245,19 +255,19 @@ class _Reader:
         """Whether what follows the step is the turn's end, and came to the step itself, not to what comes after it."""
         complete = self.answered and not self.cut
         match after:
-            case ev.TurnEnd(reason=reasons.Aborted()):
+            case TurnEnd(reason=Aborted()):
                 return not complete or pause == 0
-            case ev.TurnEnd(reason=reasons.Errored() as reason):
+            case TurnEnd(reason=Errored() as reason):
                 limited = reason.failure.code == "STEP_LIMIT" and (owes or self.waiting > 0)
                 return not complete or limited
-            case ev.TurnEnd(reason=reasons.Interrupted()):
+            case TurnEnd(reason=Interrupted()):
                 return True
             case _:
                 return False
 
     # --- the inbox ----------------------------------------------------------------------------------------------------
 
-    def _spliced(self, data: ev.InboxSpliced, time: int) -> None:
+    def _spliced(self, data: InboxSpliced, time: int) -> None:
         steered, self.arrived, self.moving = self.moving, False, False
         if data.target == "next-step":
             self.waiting += len(data.inserted) - data.removed_count
@@ -279,6 +289,6 @@ class _Reader:
             self.claiming = False
 
 
-def _may_wake(data: ev.InboxSpliced) -> bool:
+def _may_wake(data: InboxSpliced) -> bool:
     sources = [message.source for message in data.inserted]
     return data.target == "next-turn" or any(isinstance(source, (UserSource, AgentSource)) for source in sources)

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from treadle.sums import to_builtins
-from treadle.words import reasons
-from treadle.words.messages import AgentSource, Block, HookSource, Source, Text, ToolSource, UserSource
+from treadle import (
+    Aborted,
+    Block,
+    Blocked,
+    ByDisposal,
+    ByHook,
+    ByParent,
+    ByUser,
+    EndReason,
+    Errored,
+    Interrupted,
+    MaxTokens,
+    Text,
+)
+from treadle.models import AgentSource, HookSource, Source, ToolSource, UserSource
+from treadle.session import to_builtins
 
 
 def blocks_text(content: Iterable[Block]) -> str:
@@ -42,26 +55,26 @@ def source_text(source: Source) -> str:
             return tag_of(source)
 
 
-def end_text(reason: reasons.EndReason) -> str:
+def end_text(reason: EndReason) -> str:
     """Why a turn ended, in a few words."""
     match reason:
-        case reasons.Aborted(reason=reasons.ByUser()):
+        case Aborted(reason=ByUser()):
             return "stopped by the user"
-        case reasons.Aborted(reason=reasons.ByParent()):
+        case Aborted(reason=ByParent()):
             return "stopped by its parent"
-        case reasons.Aborted(reason=reasons.ByHook(reason=why)):
+        case Aborted(reason=ByHook(reason=why)):
             return f"stopped by a hook: {why}"
-        case reasons.Aborted(reason=reasons.ByDisposal()):
+        case Aborted(reason=ByDisposal()):
             return "stopped, as the agent was disposed of"
-        case reasons.Aborted(reason=cause):
+        case Aborted(reason=cause):
             return f"stopped: {tag_of(cause)}"
-        case reasons.Blocked(detail=detail):
+        case Blocked(detail=detail):
             return f"blocked: {detail}" if detail else "blocked by a hook"
-        case reasons.Errored(failure=failure):
+        case Errored(failure=failure):
             return f"failed: {failure.code}: {failure.message}"
-        case reasons.MaxTokens():
+        case MaxTokens():
             return "cut off at the output limit"
-        case reasons.Interrupted():
+        case Interrupted():
             return "broken off: the process ended inside it"
         case _:
             return tag_of(reason)

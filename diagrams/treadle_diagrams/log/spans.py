@@ -7,9 +7,22 @@ from typing import Literal
 
 from attrs import define, field
 
+from treadle import Event
 from treadle.kernel.lifecycle import CANCEL_CONVERGENCE, DISPOSAL
 from treadle.printable import call_text
-from treadle.words import events as ev
+from treadle.session import (
+    AssistantAttempt,
+    AssistantMessageAdded,
+    InboxSpliced,
+    RetryScheduled,
+    RetryStarted,
+    StepEnd,
+    StepStart,
+    ToolCallStarted,
+    ToolResultAdded,
+    TurnEnd,
+    TurnStart,
+)
 
 from .letters import Mark
 from .passages import Reached, states_of
@@ -42,7 +55,7 @@ class Span:
     first: int | None = None
 
 
-def spans_of(events: Iterable[ev.Event]) -> list[Span]:
+def spans_of(events: Iterable[Event]) -> list[Span]:
     """The spans of a log, in the order in which they began."""
     events = tuple(events)
     reader = _Reader()
@@ -66,52 +79,52 @@ class _Reader:
     """The last event before a request is sent."""
     attempts: int = 0
 
-    def take(self, entry: ev.Event) -> None:
+    def take(self, entry: Event) -> None:
         at = Mark(entry.seq, entry.time)
         match entry.data:
-            case ev.TurnStart(turn=turn):
+            case TurnStart(turn=turn):
                 self.step, self.calls = None, {}
                 self.turn = self._open("turn", f"turn {turn}", at, turn)
-            case ev.TurnEnd() as data:
+            case TurnEnd() as data:
                 reason = tag_of(data.reason)
                 self._close(self.turn, at, "" if reason == "completed" else reason)
                 self.turn = None
-            case ev.StepStart() as data:
+            case StepStart() as data:
                 self.attempts = 0
                 self.step = self._open("step", f"step {data.step}", at, data.turn)
-            case ev.StepEnd():
+            case StepEnd():
                 self._close(self.step, at)
                 self._close(self.retry, at)
                 self.step = self.retry = None
             case _:
                 self._inside(entry, at)
-        if not isinstance(entry.data, (ev.InboxSpliced, ev.ToolCallStarted, ev.ToolResultAdded)):
+        if not isinstance(entry.data, (InboxSpliced, ToolCallStarted, ToolResultAdded)):
             self.sent = at
 
-    def _inside(self, entry: ev.Event, at: Mark) -> None:
+    def _inside(self, entry: Event, at: Mark) -> None:
         match entry.data:
-            case ev.AssistantMessageAdded() | ev.AssistantAttempt() as data:
+            case AssistantMessageAdded() | AssistantAttempt() as data:
                 self._attempt(data, at)
-            case ev.ToolCallStarted() as data:
+            case ToolCallStarted() as data:
                 self.calls[data.call_id] = self._open("tool", call_text(data.name, data.arguments, 80), at)
-            case ev.ToolResultAdded() as data:
+            case ToolResultAdded() as data:
                 self._close(self.calls.pop(data.call_id, None), at, (data.code or "error") if data.is_error else "")
-            case ev.RetryScheduled() as data:
+            case RetryScheduled() as data:
                 self.retry = self._open("retry", f"wait {data.delay:.1f} s", at)
-            case ev.RetryStarted():
+            case RetryStarted():
                 self._close(self.retry, at)
                 self.retry = None
             case _:
                 pass
 
-    def _attempt(self, data: ev.AssistantMessageAdded | ev.AssistantAttempt, at: Mark) -> None:
+    def _attempt(self, data: AssistantMessageAdded | AssistantAttempt, at: Mark) -> None:
         self.attempts += 1
         span = self._open("attempt", f"attempt {self.attempts}" if self.attempts > 1 else "model", self.sent)
         began = began_of(data.stream)
         span.first = None if began is None else max(self.sent.time, min(began, at.time))
         if data.interrupted:
             outcome = "interrupted"
-        elif isinstance(data, ev.AssistantAttempt):
+        elif isinstance(data, AssistantAttempt):
             failure = data.finish.failure if data.finish is not None else None
             outcome = failure.code if failure is not None else "failed"
         else:
@@ -130,7 +143,7 @@ class _Reader:
             span.end, span.outcome = end, outcome
 
 
-def _cancels(events: Sequence[ev.Event], reached: Iterable[Reached]) -> list[Span]:
+def _cancels(events: Sequence[Event], reached: Iterable[Reached]) -> list[Span]:
     """From the first trace of each cancel to the end of its convergence."""
     times = {entry.seq: entry.time for entry in events}
     turns = open_turns_of(events)
@@ -148,15 +161,15 @@ def _cancels(events: Sequence[ev.Event], reached: Iterable[Reached]) -> list[Spa
     return spans
 
 
-def open_turns_of(events: Iterable[ev.Event]) -> dict[int, int]:
+def open_turns_of(events: Iterable[Event]) -> dict[int, int]:
     """The turn that is open at each event that lies in one, by seq."""
     turns: dict[int, int] = {}
     current: int | None = None
     for entry in events:
-        if isinstance(entry.data, ev.TurnStart):
+        if isinstance(entry.data, TurnStart):
             current = entry.data.turn
         if current is not None:
             turns[entry.seq] = current
-        if isinstance(entry.data, ev.TurnEnd):
+        if isinstance(entry.data, TurnEnd):
             current = None
     return turns

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle import Event
 from treadle.printable import call_text, one_line
-from treadle.words import events as ev
+from treadle.session import InboxSpliced, RequestContext, StepEnd, StepStart, TurnStart
 
 from ..drawing.units import counted, duration
 from .entries import (
@@ -37,7 +38,7 @@ def turn_facts(end: TurnClosed) -> list[str]:
     return [*facts, *usage_text(end.usage)]
 
 
-def summary(entry: ev.Event, told: Sequence[AnyEntry] = ()) -> str:
+def summary(entry: Event, told: Sequence[AnyEntry] = ()) -> str:
     """An event on one short, harmless line; empty where its type says it all.
 
     Args:
@@ -45,19 +46,19 @@ def summary(entry: ev.Event, told: Sequence[AnyEntry] = ()) -> str:
         told: what the transcript tells of it.
     """
     match entry.data:
-        case ev.InboxSpliced() as data:
+        case InboxSpliced() as data:
             return one_line(_spliced(data), ROOM)
-        case ev.TurnStart(turn=turn):
+        case TurnStart(turn=turn):
             return f"turn {turn}"
-        case ev.StepStart(step=step) | ev.StepEnd(step=step):
+        case StepStart(step=step) | StepEnd(step=step):
             return f"step {step}"
-        case ev.RequestContext() as data:
+        case RequestContext() as data:
             return one_line(f"{data.provider}/{data.model}", ROOM)
         case _:
             return one_line(" · ".join([text for one in told if (text := _entry(one))]), ROOM)
 
 
-def _spliced(data: ev.InboxSpliced) -> str:
+def _spliced(data: InboxSpliced) -> str:
     came = [f"“{blocks_text(message.content)}”" for message in data.inserted]
     parts = [f"in: {', '.join(came)}"] if came else []
     if data.removed_count:

@@ -7,9 +7,28 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle.words import events as ev
-from treadle.words.messages import AssistantMessage, Block, Reasoning, Text, ToolCall
-from treadle.words.stream import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
+from treadle import AssistantMessage, Block, Event, Reasoning, Text, ToolCall
+from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
+from treadle.session import (
+    AssistantAttempt,
+    AssistantMessageAdded,
+    EndSeed,
+    InboxSpliced,
+    PresetSelected,
+    Replace,
+    RequestContext,
+    RequestHeader,
+    RetryScheduled,
+    RetryStarted,
+    StepEnd,
+    StepStart,
+    SystemMessageAdded,
+    ToolCallStarted,
+    ToolResultAdded,
+    TurnEnd,
+    TurnStart,
+    UserMessageAdded,
+)
 
 from .entries import (
     Answered,
@@ -32,7 +51,7 @@ from .phrases import blocks_text, end_text, route_text, source_text, tag_of
 from .usage import joined_usage
 
 
-def transcript(events: Iterable[ev.Event]) -> list[AnyEntry]:
+def transcript(events: Iterable[Event]) -> list[AnyEntry]:
     """The transcript of a log, or of its beginning."""
     teller = Teller()
     return [entry for event in events for entry in teller.take(event)]
@@ -64,17 +83,17 @@ class Teller:
     _tally: _Tally = field(factory=_Tally)
     _calls: dict[str, tuple[str, int | None]] = field(factory=dict[str, "tuple[str, int | None]"])
 
-    def take(self, entry: ev.Event) -> list[AnyEntry]:
+    def take(self, entry: Event) -> list[AnyEntry]:
         """Tell one event; most tell one entry or none."""
         fallen = self.mail.take(entry)
         told = self._tell(entry)
-        if not isinstance(entry.data, (ev.InboxSpliced, ev.ToolCallStarted, ev.ToolResultAdded)):
+        if not isinstance(entry.data, (InboxSpliced, ToolCallStarted, ToolResultAdded)):
             self._sent = entry.time
         if not fallen:
             return told
         return [*[self._dropped(entry, letter) for letter in fallen], *told]
 
-    def _dropped(self, entry: ev.Event, letter: Letter) -> Dropped:
+    def _dropped(self, entry: Event, letter: Letter) -> Dropped:
         turn = self._turn if self._turn is not None else letter.turn
         return Dropped(
             seq=entry.seq,
@@ -86,41 +105,41 @@ class Teller:
             fate=letter.fate,
         )
 
-    def _tell(self, entry: ev.Event) -> list[AnyEntry]:
+    def _tell(self, entry: Event) -> list[AnyEntry]:
         data = entry.data
-        if isinstance(data, (ev.TurnStart, ev.TurnEnd, ev.StepStart, ev.StepEnd)):
+        if isinstance(data, (TurnStart, TurnEnd, StepStart, StepEnd)):
             return self._bound(entry)
-        if isinstance(data, (ev.AssistantMessageAdded, ev.AssistantAttempt, ev.ToolCallStarted, ev.ToolResultAdded)):
+        if isinstance(data, (AssistantMessageAdded, AssistantAttempt, ToolCallStarted, ToolResultAdded)):
             return [self._work(entry)]
-        if isinstance(data, (ev.InboxSpliced, ev.RequestContext, ev.RetryStarted)):
+        if isinstance(data, (InboxSpliced, RequestContext, RetryStarted)):
             return []
         return [self._word(entry)]
 
-    def _at(self, entry: ev.Event) -> dict[str, Any]:
+    def _at(self, entry: Event) -> dict[str, Any]:
         op = entry.surface_op
-        replaces = (op.first, op.last) if isinstance(op, ev.Replace) else None
+        replaces = (op.first, op.last) if isinstance(op, Replace) else None
         return {"seq": entry.seq, "time": entry.time, "turn": self._turn, "step": self._step, "replaces": replaces}
 
     # --- turns and steps ----------------------------------------------------------------------------------------------
 
-    def _bound(self, entry: ev.Event) -> list[AnyEntry]:
+    def _bound(self, entry: Event) -> list[AnyEntry]:
         match entry.data:
-            case ev.TurnStart(turn=turn):
+            case TurnStart(turn=turn):
                 self._turn, self._step, self._tally = turn, None, _Tally(entry.time)
                 return [TurnOpened(**self._at(entry))]
-            case ev.TurnEnd() as data:
+            case TurnEnd() as data:
                 self._turn, self._step = data.turn, None
                 closed = self._closed(entry, data)
                 self._turn, self._tally, self._calls = None, _Tally(), {}
                 return [closed]
-            case ev.StepStart() as data:
+            case StepStart() as data:
                 self._step = data.step
                 self._tally.steps += 1
             case _:
                 self._step = None
         return []
 
-    def _closed(self, entry: ev.Event, data: ev.TurnEnd) -> TurnClosed:
+    def _closed(self, entry: Event, data: TurnEnd) -> TurnClosed:
         tally = self._tally
         return TurnClosed(
             **self._at(entry),
@@ -134,20 +153,20 @@ class Teller:
 
     # --- what model and tools do --------------------------------------------------------------------------------------
 
-    def _work(self, entry: ev.Event) -> AnyEntry:
+    def _work(self, entry: Event) -> AnyEntry:
         match entry.data:
-            case ev.AssistantMessageAdded() as data:
+            case AssistantMessageAdded() as data:
                 return self._answered(entry, data)
-            case ev.AssistantAttempt() as data:
+            case AssistantAttempt() as data:
                 return self._failed(entry, data)
-            case ev.ToolCallStarted() as data:
+            case ToolCallStarted() as data:
                 self._calls[data.call_id] = data.name, entry.time
                 self._tally.calls += 1
                 return Called(**self._at(entry), call_id=data.call_id, name=data.name, arguments=data.arguments)
             case data:
                 return self._settled(entry, data)
 
-    def _answered(self, entry: ev.Event, data: ev.AssistantMessageAdded) -> Answered:
+    def _answered(self, entry: Event, data: AssistantMessageAdded) -> Answered:
         self._tally.usage = joined_usage(self._tally.usage, data.usage)
         for call in data.message.calls:
             self._calls[call.call_id] = call.name, None
@@ -163,7 +182,7 @@ class Teller:
             first=None if self._sent is None or began is None else max(0, min(began, entry.time) - self._sent),
         )
 
-    def _failed(self, entry: ev.Event, data: ev.AssistantAttempt) -> Failed:
+    def _failed(self, entry: Event, data: AssistantAttempt) -> Failed:
         self._tally.usage = joined_usage(self._tally.usage, data.usage)
         failure = data.finish.failure if data.finish is not None else None
         return Failed(
@@ -177,7 +196,7 @@ class Teller:
             took=None if self._sent is None else entry.time - self._sent,
         )
 
-    def _settled(self, entry: ev.Event, data: ev.ToolResultAdded) -> Settled:
+    def _settled(self, entry: Event, data: ToolResultAdded) -> Settled:
         name, called = self._calls.pop(data.call_id, ("", None))
         return Settled(
             **self._at(entry),
@@ -192,10 +211,10 @@ class Teller:
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
-    def _word(self, entry: ev.Event) -> AnyEntry:
+    def _word(self, entry: Event) -> AnyEntry:
         at = self._at(entry)
         match entry.data:
-            case ev.UserMessageAdded(message=message):
+            case UserMessageAdded(message=message):
                 letter = self.mail.letter(message.id)
                 return Said(
                     **at,
@@ -205,12 +224,12 @@ class Teller:
                     way="context" if letter is None else letter.way,
                     waited=None if letter is None else _waited(letter),
                 )
-            case ev.SystemMessageAdded(message=message):
+            case SystemMessageAdded(message=message):
                 return Prompted(**at, text=blocks_text(message.content))
-            case ev.RequestHeader() as data:
+            case RequestHeader() as data:
                 route = route_text(data.config.provider, data.config.model)
                 return Routed(**at, route=route, reason=data.reason, tools=tuple([tool.name for tool in data.tools]))
-            case ev.RetryScheduled() as data:
+            case RetryScheduled() as data:
                 failure = data.failure
                 return Retried(**at, attempt=data.attempt, delay=data.delay, code=failure.code, why=failure.message)
             case _:
@@ -221,12 +240,12 @@ def _waited(letter: Letter) -> int | None:
     return None if letter.claimed is None else letter.claimed.time - letter.accepted.time
 
 
-def _note(entry: ev.Event) -> str:
+def _note(entry: Event) -> str:
     match entry.data:
-        case ev.EndSeed() as data:
+        case EndSeed() as data:
             parent = f" from session {data.parent}" if data.parent else ""
             return f"what lies before was inherited{parent}: {data.inherited} events"
-        case ev.PresetSelected() as data:
+        case PresetSelected() as data:
             return f"preset {data.preset}"
         case _:
             return ""

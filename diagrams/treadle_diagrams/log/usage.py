@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.words.stream import Usage
+from treadle.models import Usage
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from treadle import Event
 from treadle.printable import one_line
-from treadle.words.events import Event
 
 from ..log.entries import AnyEntry
 from ..log.letters import Letter, Mark

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 
-from treadle.kernel.lifecycle import TABLE
-from treadle.session.log import SessionHeader
-from treadle.words.events import Event, TurnStart
+from treadle import Event, SessionHeader
+from treadle.session import TurnStart
+from treadle.testing import TABLE
 
 from ..drawing.markup import markup
 from ..drawing.units import counted, duration

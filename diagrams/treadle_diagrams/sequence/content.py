@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple, get_args
 
 from attrs import frozen
 
-from treadle.errors import MisuseError
+from treadle import Aborted, Blocked, ByDisposal, ByHook, ByUser, Cause, Event, MisuseError
 from treadle.printable import call_text, one_line
-from treadle.words import events as ev
-from treadle.words import reasons
+from treadle.session import InboxSpliced, RequestHeader, StepStart, ToolCallStarted, ToolResultAdded, TurnEnd, TurnStart
 
 from ..drawing.units import counted, duration
 from ..log.entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
@@ -62,7 +61,7 @@ class Shade:
 Item = Arrow | Note | Shade
 
 
-def sequence_of(events: Iterable[ev.Event], turn: int | None = None) -> list[Item]:
+def sequence_of(events: Iterable[Event], turn: int | None = None) -> list[Item]:
     """The content of a sequence diagram.
 
     Args:
@@ -73,7 +72,7 @@ def sequence_of(events: Iterable[ev.Event], turn: int | None = None) -> list[Ite
         MisuseError: the log has no such turn.
     """
     events = tuple(events)
-    turns = [entry.data.turn for entry in events if isinstance(entry.data, ev.TurnStart)]
+    turns = [entry.data.turn for entry in events if isinstance(entry.data, TurnStart)]
     if turn is not None and turn not in turns:
         has = f"turns {min(turns)} to {max(turns)}" if turns else "no turn at all"
         raise MisuseError(f"the log has no turn {turn}; it has {has}")
@@ -88,7 +87,7 @@ class _Placed(NamedTuple):
 
     seq: int
     rank: int
-    item: Item | ev.Event
+    item: Item | Event
     turn: int | None = None
 
 
@@ -96,7 +95,7 @@ _OPENS, _STOPS, _SHADES, _MOVES, _REPLIES, _RECORDS, _CALLS, _ASKS, _CLEARS, _CL
 """The order of what one event tells. A record is an event until neighbours are drawn as one arrow."""
 
 
-def _placed(events: Sequence[ev.Event]) -> Iterator[_Placed]:
+def _placed(events: Sequence[Event]) -> Iterator[_Placed]:
     spans = spans_of(events)
     for letter in letters_of(events):
         yield from _moves(letter)
@@ -193,17 +192,17 @@ def _ended(entry: TurnClosed) -> str:
     return " · ".join([*told, duration(entry.took)] if entry.took is not None else told)
 
 
-def _events(entry: ev.Event) -> Iterator[_Placed]:
+def _events(entry: Event) -> Iterator[_Placed]:
     """What single events tell: that they were recorded, that a turn began, that a hook took part."""
     match entry.data:
-        case ev.InboxSpliced():
+        case InboxSpliced():
             return
-        case ev.TurnStart(turn=turn):
+        case TurnStart(turn=turn):
             yield _Placed(entry.seq, _OPENS, Note(entry.time, f"turn {turn}"))
-        case ev.StepStart(amended=amended) if amended:
+        case StepStart(amended=amended) if amended:
             said = one_line("adds or changes: " + ", ".join([f"“{blocks_text(one.content)}”" for one in amended]), ROOM)
             yield _Placed(entry.seq, _REPLIES, Arrow(entry.time, "hooks", "driver", said))
-        case ev.TurnEnd(reason=reasons.Blocked(detail=detail)):
+        case TurnEnd(reason=Blocked(detail=detail)):
             said = one_line(f"block: {detail}" if detail else "reject the step", ROOM)
             yield _Placed(entry.seq, _REPLIES, Arrow(entry.time, "hooks", "driver", said, "cut"))
         case _:
@@ -211,17 +210,17 @@ def _events(entry: ev.Event) -> Iterator[_Placed]:
     yield _Placed(entry.seq, _RECORDS, entry)
 
 
-def _calls(events: Sequence[ev.Event]) -> Iterator[_Placed]:
+def _calls(events: Sequence[Event]) -> Iterator[_Placed]:
     """The calls whose tools ran, or at least began to."""
-    codes = {entry.data.call_id: entry.data.code for entry in events if isinstance(entry.data, ev.ToolResultAdded)}
+    codes = {entry.data.call_id: entry.data.code for entry in events if isinstance(entry.data, ToolResultAdded)}
     for entry in events:
-        if isinstance(entry.data, ev.ToolCallStarted) and codes.get(entry.data.call_id) not in _NOT_RUN:
+        if isinstance(entry.data, ToolCallStarted) and codes.get(entry.data.call_id) not in _NOT_RUN:
             text = call_text(entry.data.name, entry.data.arguments, ROOM)
             yield _Placed(entry.seq, _CALLS, Arrow(entry.time, "driver", "tools", text))
 
 
-def _requests(events: Sequence[ev.Event], spans: Iterable[Span]) -> Iterator[_Placed]:
-    routes = [(entry.seq, entry.data.config) for entry in events if isinstance(entry.data, ev.RequestHeader)]
+def _requests(events: Sequence[Event], spans: Iterable[Span]) -> Iterator[_Placed]:
+    routes = [(entry.seq, entry.data.config) for entry in events if isinstance(entry.data, RequestHeader)]
     for span in spans:
         if span.kind != "attempt":
             continue
@@ -237,27 +236,27 @@ def _requests(events: Sequence[ev.Event], spans: Iterable[Span]) -> Iterator[_Pl
 # --- stops ------------------------------------------------------------------------------------------------------------
 
 
-def _stops(events: Sequence[ev.Event], spans: Iterable[Span]) -> Iterator[_Placed]:
+def _stops(events: Sequence[Event], spans: Iterable[Span]) -> Iterator[_Placed]:
     """Cancels, and what is shaded until they have converged."""
-    ends = {entry.data.turn: entry.data.reason for entry in events if isinstance(entry.data, ev.TurnEnd)}
+    ends = {entry.data.turn: entry.data.reason for entry in events if isinstance(entry.data, TurnEnd)}
     for span in spans:
         if span.kind != "cancel":
             continue
         reason = ends.get(span.turn) if span.turn is not None else None
-        cause = reason.reason if isinstance(reason, reasons.Aborted) else None
+        cause = reason.reason if isinstance(reason, Aborted) else None
         yield _Placed(span.begin.seq, _STOPS, _cancel(span.begin.time, cause))
         yield _Placed(span.begin.seq, _SHADES, Shade(span.begin.time, True))
         if span.end is not None:
             yield _Placed(span.end.seq, _CLEARS, Shade(span.end.time, False))
 
 
-def _cancel(time: int, cause: reasons.Cause | None) -> Arrow:
+def _cancel(time: int, cause: Cause | None) -> Arrow:
     match cause:
-        case reasons.ByHook(reason=reason):
+        case ByHook(reason=reason):
             return Arrow(time, "hooks", "driver", one_line(f"cancel: {reason}", ROOM), "cancel")
-        case reasons.ByDisposal():
+        case ByDisposal():
             return Arrow(time, "sender", "driver", "dispose", "cancel")
-        case None | reasons.ByUser():
+        case None | ByUser():
             return Arrow(time, "sender", "driver", "cancel", "cancel")
         case _:
             return Arrow(time, "sender", "driver", one_line(f"cancel, by {tag_of(cause)}", ROOM), "cancel")
@@ -269,7 +268,7 @@ def _cancel(time: int, cause: reasons.Cause | None) -> Arrow:
 def _merged(placed: Iterable[_Placed]) -> list[Item]:
     """Draw events that were recorded without anything between them as one arrow to the log."""
     items: list[Item] = []
-    waiting: list[ev.Event] = []
+    waiting: list[Event] = []
 
     def write() -> None:
         if waiting:
@@ -277,7 +276,7 @@ def _merged(placed: Iterable[_Placed]) -> list[Item]:
             waiting.clear()
 
     for one in placed:
-        if isinstance(one.item, ev.Event):
+        if isinstance(one.item, Event):
             waiting.append(one.item)
             continue
         write()
@@ -286,7 +285,7 @@ def _merged(placed: Iterable[_Placed]) -> list[Item]:
     return items
 
 
-def _recorded(entries: Sequence[ev.Event]) -> str:
+def _recorded(entries: Sequence[Event]) -> str:
     first, last = entries[0].seq, entries[-1].seq
     seqs = f"#{first}" if first == last else f"#{first}–{last}"
     return one_line(f"{seqs} {', '.join(dict.fromkeys([entry.type for entry in entries]))}", ROOM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from treadle.words.events import Event
+from treadle import Event
 
 from .content import LANES, Arrow, Item, Note, Shade, sequence_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from treadle.words.events import Event
+from treadle import Event
 
 from ..drawing.markup import markup
 from ..drawing.palette import MONO, Palette, Theme, themed

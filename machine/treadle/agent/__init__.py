@@ -1,4 +1,40 @@
 """The public handle of an agent and what its owner holds: inbox, receipts, options, maintenance, its creation and end.
 
-An agent sees what drives it as an ``Engine``. May import: all rooms but ``loop``, ``host``, ``asyncio``.
+What makes agents in another way, or adds an option to them, finds it here. An agent sees what drives it as an
+``Engine``. May import: all rooms but ``loop``, ``host``, ``asyncio``.
 """
+
+from ..kernel.effects import Admitted, Rejected
+from ..words.events import Target
+from .agent import Agent
+from .creation import AgentFactory, Commit, CreateOptions, ResumeOptions, Setup
+from .ending import Ending
+from .engine import Converging
+from .handle import AgentHandle
+from .inbox import Inbox, message
+from .initiator import current_initiator
+from .maintenance import MaintenanceTask
+from .options import AgentOptions, register_agent_option
+from .receipts import Receipt
+
+__all__ = [
+    "Admitted",
+    "Agent",
+    "AgentFactory",
+    "AgentHandle",
+    "AgentOptions",
+    "Commit",
+    "Converging",
+    "CreateOptions",
+    "Ending",
+    "Inbox",
+    "MaintenanceTask",
+    "Receipt",
+    "Rejected",
+    "ResumeOptions",
+    "Setup",
+    "Target",
+    "current_initiator",
+    "message",
+    "register_agent_option",
+]

@@ -42,7 +42,7 @@ class ResumeOptions:
 
 @frozen(eq=False)
 class CreateOptions:
-    """What ``agents.create`` hands to the factory (O13): as ``ResumeOptions``, and what the session begins with.
+    """What ``agents.create`` hands to the factory: as ``ResumeOptions``, and what the session begins with (O13).
 
     Attributes:
         seed: events the session begins with.

@@ -221,7 +221,7 @@ class EventStream(Stream[Event]):
 
 
 class FrameStream(Stream[StreamFrame]):
-    """Frames of an agent's live answers (Q9): all from now on, or those of the turn that answers a message.
+    """Frames of an agent's live answers: all from now on, or those of the turn that answers a message (Q9).
 
     Attributes:
         receipt: of the message that ``BridgedAgent.stream`` sent.

@@ -31,6 +31,7 @@ T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 Disposer = Callable[[], None]
+"""Takes a registration back; calling it again does nothing (O5)."""
 
 
 class Scope:

@@ -19,15 +19,16 @@ from ..words.messages import ToolCall, UserMessage
 from ..words.reasons import Cause
 
 Status = Literal["idle", "running"]
+"""Whether an agent is at rest; all of its life is told as one or the other (L5)."""
 
 # --- fates of messages ------------------------------------------------------------------------------------------------
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The message is in the request history of a step (D8).
+    """The message is in the request history of a step.
 
-    ``step`` is ``None`` when a turn that never reached a step recorded it: kept by ``keep_inbox`` (C6) or as the
-    companion of a blocked prompt (H10). It is in the next request then.
+    ``step`` is ``None`` when a turn that never reached a step recorded it: kept by ``keep_inbox``, or as the companion
+    of a blocked prompt. It is in the next request then (D8, C6, H10).
     """
 
     turn: int

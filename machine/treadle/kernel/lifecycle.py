@@ -111,6 +111,7 @@ TABLE: tuple[Row, ...] = (
     Row(DISPOSAL,           DRAIN,           DISPOSED,           (close_step, end_aborted, stop_running, finish_disposal)),
 )
 # fmt: on
+"""The lifecycle: every move that an agent can make; what has no row here cannot happen (L1)."""
 
 # --- the machine ------------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,8 @@ import msgspec
 import trio
 
 from ..errors import HookError
-from ..hooks.decisions import Allow, BlockPrompt, Enter, Reject
 from ..hooks.dispatch import waterfall
-from ..hooks.points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
+from ..hooks.points import PRE_STEP, PROMPT_SUBMIT, Allow, BlockPrompt, Enter, PromptSubmission, Reject, StepProposal
 from ..kernel import inputs as i
 from ..kernel.effects import Admit
 from ..lossless import repair_text

@@ -38,7 +38,7 @@ from ..words.events import Target, TurnEnd, TurnStart
 from ..words.messages import UserMessage
 from ..words.reasons import ByParent
 from .flushes import Flushes
-from .notices import POINT_OF
+from .notices import TOLD
 from .outbox import Outbox
 from .request_state import RequestState
 from .runner import Runner
@@ -201,7 +201,7 @@ class Driver:
                     self._turn_ended()
             elif isinstance(effect, Publish):
                 # What would be told first, to nobody, need not be queued.
-                if due or outbox.telling or scope.listeners(POINT_OF[type(effect.notice)]):
+                if due or outbox.telling or scope.listeners(TOLD[type(effect.notice)].point):
                     due.append(effect)
             elif isinstance(effect, Begin):
                 (self._runner or self.runner).begin(effect.operation)

@@ -1,9 +1,11 @@
-"""From the kernel's notices to what listeners are given (I4, H8)."""
+"""One table: from a notice of the kernel to the hook point that tells of it, and to what its listeners are given (I4, H8)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any
+
+from attrs import frozen
 
 from ..agent.agent import Agent
 from ..errors import TreadleError
@@ -29,17 +31,6 @@ from ..hooks.points import (
 from ..kernel import effects as fx
 from ..words.failures import ModelFailure
 
-POINT_OF: dict[type[fx.Notice], HookPoint[Any]] = {
-    fx.StatusChanged: AGENT_STATUS,
-    fx.Inserted: INBOX_INSERTED,
-    fx.Claimed: INBOX_CLAIMED,
-    fx.Discarded: INBOX_DISCARDED,
-    fx.Updated: INBOX_UPDATED,
-    fx.Parked: AGENT_PARKED,
-    fx.CancelRequested: CANCEL_REQUESTED,
-    fx.ErrorReported: AGENT_ERROR,
-}
-
 
 class TurnFailed(TreadleError):
     """Stands for a failure that no exception caused; ``code`` is the failure's (T9, T11)."""
@@ -49,38 +40,40 @@ class TurnFailed(TreadleError):
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
 
 
-def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
-    """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
-    listeners = agent.scope.listeners(POINT_OF[type(notice)])
-    if listeners:
-        emit(listeners, _payload(agent, notice), report)
-
-
-def _payload(agent: Agent, notice: fx.Notice) -> object:
-    match notice:
-        case fx.StatusChanged():
-            return AgentStatus(agent, notice.status)
-        case fx.Inserted():
-            return InboxInserted(agent, notice.message)
-        case fx.Claimed():
-            return InboxClaimed(agent, notice.message, notice.turn)
-        case fx.Discarded():
-            return InboxDiscarded(agent, notice.message)
-        case fx.Updated():
-            return InboxUpdated(agent, notice.message)
-        case fx.Parked():
-            return AgentParked(agent, notice.messages)
-        case fx.CancelRequested():
-            return CancelRequest(agent, notice.cause)
-        case fx.ErrorReported():
-            return AgentError(agent, notice.turn, notice.step, _error(notice), notice.failure)
-        case _:
-            assert_never(notice)
-
-
 def _error(notice: fx.ErrorReported) -> BaseException:
     if isinstance(notice.error, BaseException):
         return notice.error
     if notice.failure.code == "STEP_LIMIT":
         return TurnFailed(notice.failure.message, notice.failure.code)
     return ModelFailure(notice.failure)
+
+
+@frozen(eq=False)
+class Told:
+    """How a notice is told: at which point, and how what its listeners are given is made of agent and notice."""
+
+    point: HookPoint[Any]
+    payload: Callable[[Agent, Any], object]
+
+
+TOLD: dict[type[fx.Notice], Told] = {
+    fx.StatusChanged: Told(AGENT_STATUS, lambda agent, notice: AgentStatus(agent, notice.status)),
+    fx.Inserted: Told(INBOX_INSERTED, lambda agent, notice: InboxInserted(agent, notice.message)),
+    fx.Claimed: Told(INBOX_CLAIMED, lambda agent, notice: InboxClaimed(agent, notice.message, notice.turn)),
+    fx.Discarded: Told(INBOX_DISCARDED, lambda agent, notice: InboxDiscarded(agent, notice.message)),
+    fx.Updated: Told(INBOX_UPDATED, lambda agent, notice: InboxUpdated(agent, notice.message)),
+    fx.Parked: Told(AGENT_PARKED, lambda agent, notice: AgentParked(agent, notice.messages)),
+    fx.CancelRequested: Told(CANCEL_REQUESTED, lambda agent, notice: CancelRequest(agent, notice.cause)),
+    fx.ErrorReported: Told(
+        AGENT_ERROR,
+        lambda agent, notice: AgentError(agent, notice.turn, notice.step, _error(notice), notice.failure),
+    ),
+}
+
+
+def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
+    """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
+    told = TOLD[type(notice)]
+    listeners = agent.scope.listeners(told.point)
+    if listeners:
+        emit(listeners, told.payload(agent, notice), report)

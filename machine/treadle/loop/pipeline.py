@@ -12,13 +12,18 @@ from attrs import define, evolve
 
 from ..containment import leaving_in, without_cancelled
 from ..errors import InvalidData
-from ..hooks.decisions import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ReplaceResult
 from ..hooks.dispatch import emit, waterfall
 from ..hooks.points import (
     TOOLS_EXECUTE,
     TOOLS_POST_EXECUTE,
     TOOLS_PRE_EXECUTE,
     TOOLS_RESULT,
+    AcceptResult,
+    AllowCall,
+    AskCall,
+    BlockResult,
+    DenyCall,
+    ReplaceResult,
     ToolOutcome,
     ToolProposal,
     ToolSettled,

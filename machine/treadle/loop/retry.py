@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import field, frozen
 
-from ..hooks.decisions import Retry
-from ..hooks.points import REQUEST_ERROR, RequestFailure
+from ..hooks.points import REQUEST_ERROR, RequestFailure, Retry
 from ..models.adapter import RetryPolicy
 from ..words.events import RetryScheduled, RetryStarted
 from ..words.failures import Failure

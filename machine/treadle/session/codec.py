@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
+from ..errors import InvalidData, MisuseError
 from ..ids import session_id
 from ..sums import ENCODER, to_builtins
 from ..words.events import Event, decode_event
@@ -111,6 +111,3 @@ def _object(record: bytes) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise InvalidData("no JSON object")
     return raw  # pyright: ignore[reportUnknownVariableType]
-
-
-__all__ = ["HEADER_TAG", "Reader", "SessionFormatUnsupported", "encode_header", "read_header"]

@@ -116,7 +116,7 @@ class _Turn:
 
 
 def repair(events: Iterable[Event]) -> list[Any]:
-    """The data to append to a log, so that no turn is open (P4); empty when none is.
+    """The data to append to a log so that no turn is open; empty when none is (P4).
 
     Missing tool results become error results, then accepted messages of the open step that are not recorded yet and
     claims that no step decided about become user messages, then step and turn end, ``interrupted``.

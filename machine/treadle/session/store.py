@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from attrs import frozen
 
-from ..errors import SessionCorrupt, TreadleError
+from ..errors import TreadleError
 from ..words.events import Event
 from .log import SessionHeader
 
@@ -155,10 +155,10 @@ class OpenSession:
 
 
 class SessionStore(Protocol):
-    """Keeps sessions (§13). All methods may be called from any task of one trio run.
+    """Keeps sessions. All methods may be called from any task of one trio run.
 
-    Every method that takes an id from outside validates it first (X2), and raises ``SessionNotFound`` for an id that is
-    not there.
+    Every method that takes an id from outside validates it first, and raises ``SessionNotFound`` for an id that is not
+    there (§13, X2).
     """
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> SessionWriter:
@@ -170,7 +170,7 @@ class SessionStore(Protocol):
         ...
 
     async def open_write(self, session_id: str) -> OpenSession:
-        """Open for writing, as the only writer (P2); a torn tail is repaired and reported (P3).
+        """Open for writing, as the only writer; a torn tail is repaired and reported (P2, P3).
 
         Raises:
             SessionLocked: another writer has it; the text names who.
@@ -236,18 +236,3 @@ def readable(stored: StoredSession) -> StoredSession:
     if stored.damage is not None:
         raise stored.damage
     return stored
-
-
-__all__ = [
-    "Listed",
-    "Listing",
-    "OpenSession",
-    "SessionCorrupt",
-    "SessionStore",
-    "SessionWriter",
-    "Spawn",
-    "StoredSession",
-    "TornTail",
-    "Unreadable",
-    "readable",
-]

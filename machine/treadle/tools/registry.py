@@ -9,8 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from ..errors import MisuseError
-from ..hooks.decisions import DenyCall
-from ..hooks.points import ToolProposal
+from ..hooks.points import DenyCall, ToolProposal
 from ..hooks.scope import Disposer, Scope
 from ..words.call_config import ToolSchema
 from .definition import Tool

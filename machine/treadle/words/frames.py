@@ -40,3 +40,4 @@ class FrameEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 StreamFrame = FrameStart | FrameChunk | FrameEnd
+"""One frame of a live attempt (Q9)."""

@@ -27,6 +27,7 @@ class OpaqueBlock(Opaque, Block):
 
 
 BLOCKS: OpenSum[Block] = OpenSum(Block, OpaqueBlock, "type")
+"""The kinds of blocks there are; ``BLOCKS.register`` adds one (S2)."""
 
 
 @BLOCKS.register
@@ -104,6 +105,7 @@ class OpaqueSource(Opaque, Source):
 
 
 SOURCES: OpenSum[Source] = OpenSum(Source, OpaqueSource, "kind")
+"""The kinds of sources there are; ``SOURCES.register`` adds one (S2)."""
 
 
 @SOURCES.register

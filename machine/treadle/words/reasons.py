@@ -21,6 +21,7 @@ class OpaqueCause(Opaque, Cause):
 
 
 CAUSES: OpenSum[Cause] = OpenSum(Cause, OpaqueCause, "kind")
+"""The causes there are; ``CAUSES.register`` adds one (S2)."""
 
 
 @CAUSES.register
@@ -58,6 +59,7 @@ class OpaqueEndReason(Opaque, EndReason):
 
 
 END_REASONS: OpenSum[EndReason] = OpenSum(EndReason, OpaqueEndReason, "kind")
+"""The end reasons there are; ``END_REASONS.register`` adds one (S2)."""
 
 
 @END_REASONS.register

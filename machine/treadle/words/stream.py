@@ -23,6 +23,7 @@ class OpaqueChunk(Opaque, Chunk):
 
 
 CHUNKS: OpenSum[Chunk] = OpenSum(Chunk, OpaqueChunk, "type")
+"""The kinds of chunks there are; ``CHUNKS.register`` adds one (S2)."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from treadle import Cause, State
 from treadle.kernel import commands as calls
 from treadle.kernel import inputs as i
 from treadle.kernel import kernel as kernels
 from treadle.kernel import outcomes, verbs
 from treadle.kernel.effects import Record
-from treadle.kernel.lifecycle import LIFECYCLE, TABLE, Row
 from treadle.kernel.pending import NEXT_TURN, Inbox
-from treadle.kernel.state import KernelState, State, Trigger, Verb
+from treadle.kernel.state import KernelState, Verb
 from treadle.loop import runner
-from treadle.words.events import StepEnd
-from treadle.words.reasons import Cause
+from treadle.session import StepEnd
+from treadle.testing import LIFECYCLE, TABLE, Row, Trigger
 
 Patch = tuple[Any, Any, Any]
 

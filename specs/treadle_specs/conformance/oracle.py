@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import Lifecycle, Row, Stateful, Trigger
+from treadle.kernel.lifecycle import Stateful
+from treadle.testing import Lifecycle, Row, Trigger
 
 from ..exploration.laws import check_commit
 from ..exploration.node import View

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from treadle import Agent
+from treadle.hooks import Emit, Serial
 from treadle.hooks import points as p
-from treadle.hooks.dispatch import Emit, Serial
 from treadle.session import memory
 
 from ..exploration.violation import Violation

@@ -9,7 +9,7 @@ from treadle.kernel import inputs, outcomes
 from treadle.kernel.effects import Record
 from treadle.kernel.state import KernelState
 from treadle.loop import runner
-from treadle.words.events import ToolResultAdded
+from treadle.session import ToolResultAdded
 
 from .faults import FAULTS, Fault, Patch, planted
 from .kit import Untickable

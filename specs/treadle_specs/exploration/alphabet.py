@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from treadle import UserMessage
+from treadle.agent import Target
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.kernel.lifecycle import DISPOSAL, DISPOSED
 from treadle.kernel.pending import NEXT_STEP, NEXT_TURN
 from treadle.kernel.schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
-from treadle.words.events import Target
-from treadle.words.messages import UserMessage
 
 from .node import ASKED, ATTEMPTED, PREPARED, Node
 from .refusals import is_owed

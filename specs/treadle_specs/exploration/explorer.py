@@ -21,7 +21,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import TABLE, Row
+from treadle.testing import TABLE, Row
 
 from .alphabet import Alphabet
 from .properties import PROPERTIES

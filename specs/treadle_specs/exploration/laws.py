@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from treadle import State
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
@@ -20,7 +21,6 @@ from treadle.kernel.lifecycle import (
     MAINTENANCE,
     STEP,
     TURN_STOPPING,
-    State,
 )
 from treadle.kernel.pending import NEXT_STEP, NEXT_TURN
 from treadle.words import reasons as why

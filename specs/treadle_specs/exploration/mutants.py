@@ -22,7 +22,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from treadle.kernel.lifecycle import TABLE, Lifecycle, Row, State
+from treadle import State
+from treadle.testing import TABLE, Lifecycle, Row
 
 from .alphabet import Alphabet
 from .promela import SpinMissing, verify

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from treadle.kernel.lifecycle import TABLE, Row
+from treadle.testing import TABLE, Row
 
 from .abstract import calls, laws, outcomes, verbs
 from .abstract.fields import CONSTANTS, FIELDS, SCRATCH

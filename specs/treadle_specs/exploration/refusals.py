@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, TreadleError
+from treadle import AgentBusy, AgentDisposed, DuplicateMessage, TreadleError
+from treadle.errors import InvalidTrigger
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from treadle import ToolCall, UserMessage
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
-from treadle.words.messages import ToolCall, UserMessage
 
 
 def renamed(inputs: Sequence[i.Input], start: Kernel) -> list[i.Input]:

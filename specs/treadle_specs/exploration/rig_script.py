@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from treadle import ByParent, UserMessage
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.words.events import type_of
-from treadle.words.messages import UserMessage
-from treadle.words.reasons import ByParent
 
 from .alphabet import CALLS
 from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED

@@ -8,11 +8,12 @@ from typing import cast
 
 from attrs import define, field, frozen
 
-from treadle.errors import TreadleError
+from treadle import State, TreadleError
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import DISPOSED, IDLE, TABLE, Lifecycle, Row, State, Stateful, Trigger
+from treadle.kernel.lifecycle import DISPOSED, IDLE, Stateful
+from treadle.testing import TABLE, Lifecycle, Row, Trigger
 
 from .alphabet import CALLS, Alphabet
 from .fold import Fold

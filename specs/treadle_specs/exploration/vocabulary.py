@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.words.call_config import CallConfig
-from treadle.words.events import (
+from treadle import AssistantMessage, ByParent, ByUser, Failure, SystemMessage, Text, ToolCall, UserMessage
+from treadle.models import CallConfig
+from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
     RequestContext,
@@ -11,9 +12,7 @@ from treadle.words.events import (
     SystemMessageAdded,
     ToolResultAdded,
 )
-from treadle.words.failures import Failure
-from treadle.words.messages import AssistantMessage, SystemMessage, Text, ToolCall, UserMessage, user_message
-from treadle.words.reasons import ByParent, ByUser
+from treadle.words.messages import user_message
 
 FAILURE = Failure("it broke")
 FIRST_CAUSE = ByUser()

@@ -9,13 +9,10 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from treadle.models.adapter import ModelAdapter, ModelRequest
+from treadle import AssistantMessage, Failure, Message, ModelFailure, ModelRequest, Signal
+from treadle.models import CallConfig, Chunk, Finished, ModelAdapter, ToolSchema
 from treadle.models.assembly import Recorder
-from treadle.words.call_config import CallConfig, ToolSchema
-from treadle.words.failures import Failure, ModelFailure
-from treadle.words.messages import AssistantMessage, Message, user_message
-from treadle.words.signal import Signal
-from treadle.words.stream import Chunk, Finished
+from treadle.words.messages import user_message
 
 ModelMaker = Callable[[], ModelAdapter]
 AT_ONCE = 1.0

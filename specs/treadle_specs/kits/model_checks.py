@@ -9,29 +9,24 @@ from typing import Any
 import msgspec
 import trio
 
-from treadle.models.adapter import ModelAdapter, ModelInfo, RetryPolicy
-from treadle.words.call_config import ToolSchema
-from treadle.words.failures import Code, Failure
-from treadle.words.messages import (
-    AssistantMessage,
-    Block,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolResultMessage,
-    user_message,
-)
-from treadle.words.stream import (
+from treadle import AssistantMessage, Block, Failure, Reasoning, Text, ToolCall, ToolResultMessage
+from treadle.models import (
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
+    Code,
     Finished,
+    ModelAdapter,
+    ModelInfo,
     ReasoningDelta,
+    RetryPolicy,
     TextDelta,
+    ToolResult,
+    ToolSchema,
     Usage,
     UsageReport,
 )
+from treadle.words.messages import user_message
 
 from .model_bench import AT_ONCE, Bench, Check, Outcome, answered, play, streaming
 

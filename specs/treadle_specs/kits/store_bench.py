@@ -12,11 +12,19 @@ import trio
 from attrs import define, field, frozen
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from treadle.session.log import Session, new_header
-from treadle.session.store import SessionStore, SessionWriter
-from treadle.words.events import AssistantMessageAdded, Event, StepEnd, StepStart, TurnEnd, TurnStart, UserMessageAdded
-from treadle.words.messages import AssistantMessage, Text, user_message
-from treadle.words.reasons import Completed
+from treadle import AssistantMessage, Completed, Event, Session, Text
+from treadle.session import (
+    AssistantMessageAdded,
+    SessionStore,
+    SessionWriter,
+    StepEnd,
+    StepStart,
+    TurnEnd,
+    TurnStart,
+    UserMessageAdded,
+    new_header,
+)
+from treadle.words.messages import user_message
 
 StoreMaker = Callable[[Path], SessionStore]
 PATIENCE = 20.0

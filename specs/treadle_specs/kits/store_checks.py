@@ -8,15 +8,8 @@ import trio
 from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
-from treadle.errors import (
-    DuplicateSession,
-    MisuseError,
-    SessionLocked,
-    SessionNotFound,
-    StoreFailure,
-)
-from treadle.session.log import Session
-from treadle.words.events import Event, TurnStart
+from treadle import DuplicateSession, Event, MisuseError, Session, SessionLocked, SessionNotFound, StoreFailure
+from treadle.session import TurnStart
 
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 from .stored_checks import STORED_CHECKS, STORED_NEEDS

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from treadle.errors import (
-    DuplicateSession,
-    MisuseError,
-    SessionCorrupt,
-    SessionFormatUnsupported,
-    SessionLocked,
-    SessionNotFound,
-)
-from treadle.words.events import EndSeed, Event
+from treadle import DuplicateSession, Event, MisuseError, SessionCorrupt, SessionLocked, SessionNotFound
+from treadle.errors import SessionFormatUnsupported
+from treadle.session import EndSeed
 
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 

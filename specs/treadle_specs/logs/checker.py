@@ -20,11 +20,10 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from treadle.checks import LogMonitor
-from treadle.errors import InvalidData, SessionFormatUnsupported, TreadleError
-from treadle.session.codec import read_header
-from treadle.session.log import SessionHeader
-from treadle.words.events import Event
+from treadle import Event, SessionHeader, TreadleError
+from treadle.errors import InvalidData, SessionFormatUnsupported
+from treadle.session import read_header
+from treadle.testing import LogMonitor
 
 Json = dict[str, Any]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from attrs import frozen
 
-from treadle.checks import LogMonitor
-from treadle.words.events import Event, Replace
+from treadle import Event
+from treadle.session import Replace
+from treadle.testing import LogMonitor
 
 
 @frozen

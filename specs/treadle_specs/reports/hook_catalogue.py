@@ -14,8 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from treadle.hooks.dispatch import HookPoint, Mode, Waterfall
-from treadle.hooks.points import POINTS
+from treadle.hooks import POINTS, HookPoint, Mode, Waterfall
 
 from .generated import Made, attributes, cell, serve, summary
 
@@ -23,7 +22,7 @@ PAGE = "docs/hooks.md"
 
 INTRODUCTION = (
     "Listen with `agent.scope.on(point, listener)` for one agent, or `host.on(point, listener)` for all; the points "
-    "are in `treadle.hooks.points`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
+    "are in `treadle.hooks`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
 )
 
 _MODES = {

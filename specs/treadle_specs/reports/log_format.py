@@ -13,11 +13,10 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
+from treadle import Event, SessionHeader
+from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
-from treadle.session.log import FORMAT_VERSION, SessionHeader
 from treadle.session.upgrade import FIRST_VERSION, STEPS
-from treadle.sums import OpenSum
-from treadle.words.events import Append, Event, EventType, Replace, known_types
 
 from ..logs.glossary import GLOSSARY, INTRODUCTION, VERSIONING
 from .generated import Made, attributes, serve, summary

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import treadle
-from treadle import Agent, Host
-from treadle.words.signal import Signal
+from treadle import Agent, Host, Signal
 
 from ..exploration.stepper import Stepper
 from ..exploration.task_order import Order

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from treadle import Agent, Scope, Text, Tool, ToolOutput, ToolRun, UserMessage
-from treadle.hooks.decisions import BlockPrompt, Enter, Reject, Retry
-from treadle.hooks.points import (
+from treadle import Agent, Text, Tool, ToolOutput, ToolRun, UserMessage
+from treadle.hooks import (
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,
     REQUEST_ERROR,
     TURN_STOPPING,
+    BlockPrompt,
+    Enter,
     PromptSubmission,
+    Reject,
     RequestFailure,
     RequestProposal,
+    Retry,
+    Scope,
     StepProposal,
     TurnIsStopping,
 )

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from treadle import (
+from treadle import AssistantMessage, Failure, Message, ModelRequest, ToolResultMessage
+from treadle.models import (
     ArgumentsDelta,
-    AssistantMessage,
     BlockEnd,
     BlockStart,
     Chunk,
-    Failure,
     Finish,
     Finished,
-    Message,
     ModelInfo,
-    ModelRequest,
     ReasoningDelta,
     RetryPolicy,
     TextDelta,
-    ToolResultMessage,
     Usage,
     UsageReport,
 )

@@ -14,18 +14,15 @@ from treadle import (
     DuplicateMessage,
     DuplicateSession,
     MisuseError,
-    NoStore,
-    ScopeClosed,
     SessionCorrupt,
-    SessionFormatUnsupported,
     SessionLocked,
-    Source,
+    SessionNotFound,
     Text,
     TreadleError,
     UserMessage,
-    UserSource,
 )
-from treadle.errors import SessionNotFound
+from treadle.errors import NoStore, ScopeClosed, SessionFormatUnsupported
+from treadle.models import Source, UserSource
 
 Json = dict[str, Any]
 T = TypeVar("T")

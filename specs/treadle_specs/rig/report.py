@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from treadle import Event, Reasoning
-from treadle.words.messages import text_of
+from treadle.models import text_of
 
 from .protocol import Json
 

@@ -22,26 +22,19 @@ from treadle import (
     Answer,
     ByHook,
     Call,
-    Code,
     Event,
     Failure,
-    Finish,
-    Finished,
     Host,
-    MaintenanceCancelled,
     ModelRequest,
-    RetryPolicy,
     ScriptedModel,
     SessionHeader,
     Text,
-    TextDelta,
-    Usage,
     message,
 )
-from treadle.hooks.decisions import Allow, BlockPrompt, Enter
-from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, StepProposal
-from treadle.session.store import SessionStore
-from treadle.words.stream import BlockStart, Chunk
+from treadle.errors import MaintenanceCancelled
+from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, TURN_STOPPING, Allow, BlockPrompt, Enter, StepProposal
+from treadle.models import BlockStart, Chunk, Code, Finish, Finished, RetryPolicy, TextDelta, Usage
+from treadle.session import SessionStore
 
 from .script_tools import TOOLS
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from treadle import Agent, AgentHandle, AgentOptions, Event, Scope
-from treadle.hooks.dispatch import Emit
-from treadle.hooks.points import (
+from treadle import Agent, AgentHandle, AgentOptions, Event
+from treadle.hooks import (
     AGENT_DISPOSED,
     AGENT_ERROR,
     AGENT_PARKED,
@@ -19,6 +18,8 @@ from treadle.hooks.points import (
     INBOX_UPDATED,
     POINTS,
     SESSION_EVENT,
+    Emit,
+    Scope,
 )
 
 from .gates import GateFailure, Gates

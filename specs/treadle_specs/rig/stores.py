@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from treadle import Event, SessionHeader
-from treadle.session.memory import MemoryStore
-from treadle.session.store import OpenSession, SessionWriter
+from treadle import Event, MemoryStore, SessionHeader
+from treadle.session import OpenSession, SessionWriter
 
 from .protocol import Json, given, mapped, refuse
 

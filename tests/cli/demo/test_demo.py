@@ -10,12 +10,9 @@ import trio
 from rich.console import Console
 
 from tests.cli.terminal import call
-from treadle.kernel.lifecycle import TABLE, State, Trigger
-from treadle.session.codec import read_header
-from treadle.session.log import Session
-from treadle.words.events import AssistantMessageAdded, Event, StepStart, ToolResultAdded, TurnEnd, UserMessageAdded
-from treadle.words.messages import AssistantMessage, ToolResultMessage, UserMessage
-from treadle.words.reasons import Aborted, Completed
+from treadle import Aborted, AssistantMessage, Completed, Event, Session, State, ToolResultMessage, UserMessage
+from treadle.session import AssistantMessageAdded, StepStart, ToolResultAdded, TurnEnd, UserMessageAdded, read_header
+from treadle.testing import TABLE, Trigger
 from treadle_cli import main
 from treadle_cli.demo.command import MEANINGS, Performance
 from treadle_cli.demo.stage import Cue, Pace, WatchedLifecycle, lines

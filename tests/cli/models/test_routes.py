@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.chat_server import ChatServer, serving
-from treadle.errors import MisuseError, ToolError
-from treadle.models.adapter import ModelAdapter, ModelRequest
-from treadle.words.call_config import CallConfig
-from treadle.words.messages import (
+from treadle import (
     AssistantMessage,
     Message,
+    MisuseError,
+    ModelRequest,
+    Signal,
     Text,
     ToolCall,
-    ToolResult,
+    ToolError,
     ToolResultMessage,
-    user_message,
 )
-from treadle.words.signal import Signal
+from treadle.models import CallConfig, ModelAdapter, ToolResult
+from treadle.words.messages import user_message
 from treadle_cli.extras import MissingExtra
 from treadle_cli.models.echo import INTRODUCTION, MOST, answer_to
 from treadle_cli.models.routes import EMBEDDED, PROVIDERS, Route, Wish, route_for

@@ -11,10 +11,7 @@ import pytest
 
 from tests.cli.chat_server import ChatServer, serving
 from tests.cli.terminal import call
-from treadle.errors import ToolError
-from treadle.models.scripted import Answer, Call, ScriptedModel
-from treadle.tools.definition import tool
-from treadle.words.failures import Failure
+from treadle import Answer, Call, Failure, ScriptedModel, ToolError, tool
 from treadle_cli import main
 from treadle_cli.exits import Exit, advice_for, exit_of
 

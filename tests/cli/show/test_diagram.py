@@ -7,8 +7,7 @@ import pytest
 
 import treadle_diagrams
 from tests.diagrams.logs import HEADER, scripted
-from treadle.session.codec import encode_header
-from treadle.words.events import encode_event
+from treadle.session import encode_event, encode_header
 from treadle_cli import main
 
 Capture = pytest.CaptureFixture[str]

@@ -14,12 +14,11 @@ from rich.console import Console
 
 from tests.cli.terminal import CONTROL_C, ROOT, Terminal, environment
 from tests.diagrams.logs import HEADER, Log, long_log, medley, scripted
-from treadle.session.codec import encode_header
+from treadle.models import Usage
+from treadle.session import decode_event, encode_event, encode_header
 from treadle.words import call_config as config
 from treadle.words import events as ev
 from treadle.words import reasons
-from treadle.words.events import decode_event, encode_event
-from treadle.words.stream import Usage
 from treadle_cli import main
 from treadle_cli.show.transcript import Transcript
 from treadle_diagrams import session_page, transcript

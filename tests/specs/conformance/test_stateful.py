@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from treadle.kernel.lifecycle import TABLE
+from treadle.testing import TABLE
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.oracle import Oracle

@@ -10,7 +10,7 @@ import pytest
 
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import TABLE, Lifecycle
+from treadle.testing import TABLE, Lifecycle
 from treadle_specs.conformance.faults import FAULTS, planted
 from treadle_specs.exploration import explorer, search
 from treadle_specs.exploration.alphabet import Alphabet

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from treadle.kernel.lifecycle import TABLE, Lifecycle, State
+from treadle import State
+from treadle.testing import TABLE, Lifecycle
 from treadle_specs.exploration import mutants
 from treadle_specs.exploration.mutants import EQUIVALENT, Grade, Mutant
 

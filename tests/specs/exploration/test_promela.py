@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from treadle.kernel.lifecycle import TABLE, Row
+from treadle.testing import TABLE, Row
 from treadle_specs.exploration import promela
 from treadle_specs.exploration.abstract import calls, laws, outcomes, verbs
 from treadle_specs.exploration.abstract.options import OPTIONS

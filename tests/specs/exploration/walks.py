@@ -8,11 +8,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from treadle import Event
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.kernel.schedule import FINISHED, REFUSED
-from treadle.words.events import Event, type_of
+from treadle.words.events import type_of
 from treadle_specs import run_cases
 from treadle_specs.exploration.alphabet import CALLS, Alphabet
 from treadle_specs.exploration.node import ASKED, PREPARED, Node

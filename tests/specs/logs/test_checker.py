@@ -9,11 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.session.codec import encode_header
-from treadle.session.fork import fork
-from treadle.session.log import Session, SessionHeader
-from treadle.session.repair import repair
-from treadle.words.events import APPEND, Event, InboxSpliced, TurnStart, encode_event
+from treadle import Event, Session, SessionHeader
+from treadle.session import InboxSpliced, TurnStart, encode_event, encode_header, fork, repair
+from treadle.words.events import APPEND
 from treadle_specs.logs import checker
 from treadle_specs.logs.forgeries import complaints, tally
 from treadle_specs.rig.scripts import SCRIPTS, record

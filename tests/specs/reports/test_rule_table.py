@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.hooks.points import POINTS
+from treadle.hooks import POINTS
 from treadle_specs.reports import hook_catalogue, rule_table
 from treadle_specs.reports.generated import ROOT
 from treadle_specs.reports.rule_table import Rule, page, problems, read_contract, read_tests

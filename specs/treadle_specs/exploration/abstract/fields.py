@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from treadle.kernel.lifecycle import Row, State, Trigger
+from treadle import State
+from treadle.testing import Row, Trigger
 
 IDLE, ADMISSION, STEP, TURN_STOPPING, CANCEL_CONVERGENCE, MAINTENANCE, DISPOSAL, DISPOSED = range(8)
 NOTHING, ADMIT, REQUEST, RECOVER, TOOLS, STOP, MAINTAIN_TASK, PROCEED = range(8)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treadle.kernel.lifecycle import Row, State, Trigger
+from treadle import State
+from treadle.testing import Row, Trigger
 
 from .fields import CONSTANTS, Abstract
 from .verbs import VERBS

@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from types import ModuleType
 
-from treadle.kernel.lifecycle import Trigger
+from treadle.testing import Trigger
 
 from .fields import CONSTANTS, FIELDS, SCRATCH
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treadle.kernel.lifecycle import TABLE
+from treadle.testing import TABLE
 
 from .fields import (
     ACCEPTED,

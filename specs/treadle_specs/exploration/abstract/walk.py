@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle.kernel.lifecycle import TABLE, Row
+from treadle.testing import TABLE, Row
 
 from .fields import FIELDS, Abstract
 from .laws import check
