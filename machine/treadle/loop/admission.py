@@ -33,7 +33,7 @@ async def run_admission(activity: Activity, operation: Admit) -> i.Outcome:
     await trio.lowlevel.checkpoint_if_cancelled()
     scope = activity.agent.scope
     batch = operation.batch
-    listeners = scope.listeners(PROMPT_SUBMIT)
+    listeners = scope.heard[PROMPT_SUBMIT]
     if listeners and operation.prompt is not None:
         decided = await _submit(activity, operation, operation.prompt)
         if isinstance(decided, i.Refused):
@@ -42,7 +42,7 @@ async def run_admission(activity: Activity, operation: Admit) -> i.Outcome:
     contexts = await assemble(activity, operation)
     if contexts:
         batch = (*contexts, *batch)
-    listeners = scope.listeners(PRE_STEP)
+    listeners = scope.heard[PRE_STEP]
     if not listeners:
         return i.Entered(_checked(activity, operation, batch))
 
@@ -64,7 +64,7 @@ async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> 
 
     signal = SignalSource()
     payload = PromptSubmission(activity.agent, prompt, operation.turn, signal)
-    listeners = activity.agent.scope.listeners(PROMPT_SUBMIT)
+    listeners = activity.agent.scope.heard[PROMPT_SUBMIT]
 
     def stop() -> None:
         assert activity.facts.cause is not None

@@ -58,7 +58,7 @@ async def run_attempt(
     run = Attempt(activity, state, call, operation)
     request = run.request()
     activity.when_cancelled(run.recorder.freeze)
-    if activity.agent.scope.listeners(ASSISTANT_STREAM):
+    if activity.agent.scope.heard[ASSISTANT_STREAM]:
         run.frames = Frames(activity, run.id, state.revision)
     error: BaseException | None = None
     try:
@@ -134,7 +134,7 @@ class Attempt:
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         activity, operation = self.activity, self.operation
-        listeners = activity.agent.scope.listeners(LLM_STREAM)
+        listeners = activity.agent.scope.heard[LLM_STREAM]
         if not listeners:
             return self.call.adapter.stream(request)
 

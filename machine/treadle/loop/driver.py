@@ -187,7 +187,7 @@ class Driver:
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
         scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
-        due, watched = outbox.due, scope.listeners(SESSION_EVENT)
+        due, watched = outbox.due, scope.heard[SESSION_EVENT]
         if self._settled:
             self._settled.clear()
         for effect in effects:
@@ -201,7 +201,7 @@ class Driver:
                     self._turn_ended()
             elif isinstance(effect, Publish):
                 # What would be told first, to nobody, need not be queued.
-                if due or outbox.telling or scope.listeners(POINT_OF[type(effect.notice)]):
+                if due or outbox.telling or scope.heard[POINT_OF[type(effect.notice)]]:
                     due.append(effect)
             elif isinstance(effect, Begin):
                 (self._runner or self.runner).begin(effect.operation)
@@ -236,7 +236,7 @@ class Driver:
     def _turn_ended(self) -> None:
         self.ended += 1
         (self._runner or self.runner).turn_ended()
-        if self.agent.scope.listeners(SESSION_FLUSH):
+        if self.agent.scope.heard[SESSION_FLUSH]:
             if self._flushes is None:
                 self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
             flushed = self._flushes.begin()

@@ -51,7 +51,7 @@ class TurnFailed(TreadleError):
 
 def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
     """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
-    listeners = agent.scope.listeners(POINT_OF[type(notice)])
+    listeners = agent.scope.heard[POINT_OF[type(notice)]]
     if listeners:
         emit(listeners, _payload(agent, notice), report)
 

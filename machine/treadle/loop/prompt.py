@@ -24,7 +24,7 @@ from .activity import Activity
 def assemble_at_once(activity: Activity) -> bool:
     """Assemble the prompt if nobody has to be asked for it; returns whether that was so."""
     scope = activity.agent.scope
-    if scope.listeners(SYSTEM_PROMPT_ASSEMBLE):
+    if scope.heard[SYSTEM_PROMPT_ASSEMBLE]:
         return False
     parts = prompt_parts(scope)
     if parts.text is None:
@@ -52,7 +52,7 @@ async def assemble(activity: Activity, operation: Admit) -> tuple[UserMessage, .
         asks = bool(operation.batch) or activity.facts.owes
         return await Assembler(activity, parts, assembly).prompt(with_contexts=asks)
 
-    listeners = scope.listeners(SYSTEM_PROMPT_ASSEMBLE)
+    listeners = scope.heard[SYSTEM_PROMPT_ASSEMBLE]
     if listeners:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:

@@ -38,7 +38,7 @@ async def run_request(activity: Activity, operation: Request) -> i.Outcome:
     if operation.attempt == 1:
         state.prior.clear()
     config = _base_config(activity)
-    listeners = activity.agent.scope.listeners(REQUEST)
+    listeners = activity.agent.scope.heard[REQUEST]
     if listeners:
         config = await _configure(activity, operation, listeners, config)
     models = activity.host.models
@@ -172,7 +172,7 @@ async def run_recovery(activity: Activity, operation: Recover) -> i.Outcome:
     """Ask whether a failed attempt is retried (H6). The default is terminal."""
     await trio.lowlevel.checkpoint_if_cancelled()
     state = activity.requests
-    listeners = activity.agent.scope.listeners(REQUEST_ERROR)
+    listeners = activity.agent.scope.heard[REQUEST_ERROR]
     action: object = None
     if listeners:
 
