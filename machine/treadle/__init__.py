@@ -6,13 +6,13 @@ anything. Everything it does is decided by a pure kernel along one lifecycle tab
 
 from .agent.agent import Agent
 from .agent.creation import AgentFactory, CreateOptions, ResumeOptions
+from .agent.delivery import Receipt, message
 from .agent.ending import Ending
 from .agent.engine import Converging
 from .agent.handle import AgentHandle
-from .agent.inbox import Inbox, message
+from .agent.inbox import Inbox
 from .agent.initiator import current_initiator
 from .agent.options import AgentOptions, register_agent_option
-from .agent.receipts import Receipt
 from .errors import (
     AgentBusy,
     AgentDisposed,

@@ -8,8 +8,8 @@ import trio
 from attrs import define, field, frozen
 
 from treadle.agent.agent import Agent
+from treadle.agent.delivery import message
 from treadle.agent.handle import AgentHandle
-from treadle.agent.inbox import message
 from treadle.models.scripted import Call, ScriptedModel
 from treadle.session.log import Session
 from treadle.tools.definition import Tool, tool

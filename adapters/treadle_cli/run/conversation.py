@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from treadle.agent.agent import Agent
-from treadle.agent.inbox import message
+from treadle.agent.delivery import message
 from treadle.errors import TreadleError
 from treadle.hooks.points import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
 from treadle.host.host import Host

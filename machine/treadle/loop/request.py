@@ -41,9 +41,12 @@ async def run_request(activity: Activity, operation: Request) -> i.Outcome:
     listeners = activity.agent.scope.heard[REQUEST]
     if listeners:
         config = await _configure(activity, operation, listeners, config)
-    models = activity.host.models
-    state.call = call = state.prepared(models, config) or await state.prepare(models, config)
-    if not activity.cancelled:
+    models, call = activity.host.models, state.call
+    logged = state.header.config if state.header is not None else None
+    if call is None or config is not call.config or config is not logged or state.routes != models.revision:
+        state.call = call = await models.prepare(config, logged)
+        state.routes = models.revision
+    if activity.facts.cause is None:
         prepared = _prepared(activity, state, call, operation)
         if prepared is not None:
             activity.feed(prepared)
@@ -103,7 +106,9 @@ def _prepared(activity: Activity, state: RequestState, call: PreparedCall, opera
     context = _context(state, call) if call is not state.told else None
     system: tuple[i.SystemChange, ...] = ()
     if operation.attempt == 1:
-        system = _system_changes(activity.agent.session.surface.system, state.system, call.info.system_prompt_mode)
+        system = _system_changes(
+            activity.agent.session.surface.system, state.prompt.system, call.info.system_prompt_mode
+        )
     if header is not None:
         state.header = header
     if context is not None:
@@ -123,14 +128,14 @@ def _header(activity: Activity, state: RequestState, config: CallConfig) -> Requ
     elif state.fresh:
         reason = "resume"
     elif not (last.config is config or last.config == config) or not (
-        last.tools is state.tools or last.tools == state.tools
+        last.tools is state.prompt.tools or last.tools == state.prompt.tools
     ):
         reason = "change"
     elif activity.facts.series:
         reason = "series"
     else:
         return None
-    return RequestHeader(config, state.tools, reason)
+    return RequestHeader(config, state.prompt.tools, reason)
 
 
 def _context(state: RequestState, call: PreparedCall) -> RequestContext | None:
