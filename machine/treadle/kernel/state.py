@@ -189,24 +189,26 @@ class KernelState:
 
     def insert(self, target: Target, messages: tuple[UserMessage, ...], waking: bool) -> None:
         """Put messages at the end of a list, recorded and told (I3, I4)."""
-        pending, ids = self.inbox.next_step if target == NEXT_STEP else self.inbox.next_turn, self.inbox.ids
+        inbox = self.inbox
+        pending = inbox.next_step if target == NEXT_STEP else inbox.next_turn
         self.out.append(Record(InboxSpliced(target, len(pending), 0, messages)))
         for message in messages:
             pending.append(Entry(message, waking))
-            ids[message.id] = target
+            inbox.ids[message.id] = target
             self.out.append(Publish(Inserted(message)))
 
     def claim(self, target: Target, count: int) -> list[UserMessage]:
         """Take the first ``count`` entries of a list for the open turn: a deletion without outcome (I3, I4, I5)."""
         if not count:
             return []
-        pending, ids = self.inbox.next_step if target == NEXT_STEP else self.inbox.next_turn, self.inbox.ids
+        inbox = self.inbox
+        pending = inbox.next_step if target == NEXT_STEP else inbox.next_turn
         messages = [entry.message for entry in pending[:count]]
         del pending[:count]
         self.claimed += messages
         self.out.append(Record(InboxSpliced(target, 0, count)))
         for message in messages:
-            del ids[message.id]
+            del inbox.ids[message.id]
             self.turn_ids.add(message.id)
             self.out.append(Publish(Claimed(message, self.turn)))
         return messages

@@ -44,8 +44,9 @@ async def run_request(activity: Activity, operation: Request) -> i.Outcome:
     models, call = activity.host.models, state.call
     logged = state.header.config if state.header is not None else None
     if call is None or config is not call.config or config is not logged or state.routes != models.revision:
+        routes = models.revision
         state.call = call = await models.prepare(config, logged)
-        state.routes = models.revision
+        state.routes = routes
     if activity.facts.cause is None:
         prepared = _prepared(activity, state, call, operation)
         if prepared is not None:
