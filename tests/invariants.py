@@ -152,7 +152,7 @@ def check_rebuilt(session: Session, requests: Iterable[ModelRequest]) -> None:
             if request is not None:
                 assert header is not None, f"{entry.seq}: a request without a header"
                 assert (header.config, header.tools) == (request.config, request.tools)
-                assert list(surface.history()) == list(request.messages), f"{entry.seq}: not the log's history"
+                assert list(surface.messages) == list(request.messages), f"{entry.seq}: not the log's history"
         if entry.surface_op is not None:
             surface.apply(entry)
     assert not asked, f"attempts {list(asked)} left nothing in the log"

@@ -1,6 +1,8 @@
 """What the repository itself promises: its folders, its packaging, and who imports whom."""
 
 import ast
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -97,3 +99,13 @@ def test_the_kernel_test_sees_imports_that_hide_in_functions(tmp_path: Path) -> 
     sample = tmp_path / "sample.py"
     sample.write_text("from .x import y\ndef f():\n    import time.sub\n    from random import choice\n")
     assert imported_packages(sample) == {"time", "random"}
+
+
+def test_a_message_walks_through_few_files_until_the_model_is_asked() -> None:
+    script = ROOT / "docs" / "follow_message.py"
+    told = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.splitlines()
+    files, switches, calls = [int(word) for word in told[-1].split() if word.isdigit()]
+    assert files <= 16, told[-1]
+    assert switches <= 45, told[-1]
+    assert calls == len(told) - 1
+    assert told[0].split() == ["agent/agent.py", "Agent.followup"]

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Generic, TypeVar, overload
 
+from attrs import define
+
 T = TypeVar("T")
 
 
+@define(eq=False, repr=False)
 class Snapshot(Sequence[T], Generic[T]):
     """The first ``length`` items of a list that is only ever appended to; later items stay out of sight."""
 
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: list[T], length: int | None = None) -> None:
-        self._items = items
-        self._length = len(items) if length is None else length
+    _items: list[T]
+    _length: int
 
     def __len__(self) -> int:
         return self._length

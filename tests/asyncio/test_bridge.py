@@ -314,7 +314,7 @@ def test_leaving_a_stream_early_changes_nothing() -> None:
         await bridge.call(lambda: None)
         from treadle.hooks import ASSISTANT_STREAM
 
-        assert await bridge.call(lambda: agent.native.scope.listeners(ASSISTANT_STREAM)) == ()
+        assert await bridge.call(lambda: agent.native.scope.heard[ASSISTANT_STREAM]) == ()
 
 
 @pytest.mark.rule("X3")

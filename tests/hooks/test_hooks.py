@@ -115,7 +115,7 @@ async def test_serial_awaits_in_order_and_the_first_failure_propagates() -> None
     for function in (slow, lambda payload: order.append("sync"), fail, lambda payload: order.append("never")):
         scope.on(point, function)
     with pytest.raises(ValueError, match="broken"):
-        await serial(scope.listeners(point), "payload")
+        await serial(scope.heard[point], "payload")
     assert order == ["slow payload", "sync", "fail"]
 
 
@@ -135,8 +135,8 @@ async def test_a_waterfall_listener_may_stop_change_and_continue() -> None:
 
     scope.on(point, outer)
     scope.on(point, inner)
-    assert await waterfall(point, scope.listeners(point), "go", base) == "outer(base)"
-    assert await waterfall(point, scope.listeners(point), "stop", base) == "outer(inner)"
+    assert await waterfall(point, scope.heard[point], "go", base) == "outer(base)"
+    assert await waterfall(point, scope.heard[point], "stop", base) == "outer(inner)"
 
 
 @pytest.mark.rule("H1")

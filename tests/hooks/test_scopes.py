@@ -174,15 +174,15 @@ def test_a_joined_layer_lies_between_the_outer_scopes_and_the_own_one() -> None:
     heard: list[str] = []
     layer.on(TOOLS_RESULT, lambda _: heard.append("layer"))
     agent.on(TOOLS_RESULT, lambda _: heard.append("own"))
-    assert len(agent.listeners(TOOLS_RESULT)) == 1
+    assert len(agent.heard[TOOLS_RESULT]) == 1
     leave = agent.join(layer)
     assert [one.description for one in ToolRegistry(agent).list()] == ["own", "layer"]
     assert len(guards(agent)) == 1
-    for listener in agent.listeners(TOOLS_RESULT):
+    for listener in agent.heard[TOOLS_RESULT]:
         listener.function(None)
     assert heard == ["layer", "own"]
     layer.on(TOOLS_RESULT, print)
-    assert len(agent.listeners(TOOLS_RESULT)) == 3
+    assert len(agent.heard[TOOLS_RESULT]) == 3
     ToolRegistry(layer).register(named("late"))
     assert ToolRegistry(agent).get("late") is not None
     with pytest.raises(MisuseError, match="joined"):
@@ -190,7 +190,7 @@ def test_a_joined_layer_lies_between_the_outer_scopes_and_the_own_one() -> None:
     leave()
     leave()
     assert sorted([one.description for one in ToolRegistry(agent).list()]) == ["host", "host", "own"]
-    assert len(agent.listeners(TOOLS_RESULT)) == 1
+    assert len(agent.heard[TOOLS_RESULT]) == 1
     assert guards(agent) == ()
 
 
@@ -199,12 +199,12 @@ def test_a_scope_without_anything_of_its_own_sees_a_joined_layer_and_so_do_those
     host, tenant, agent = tree()
     layer = Scope("layer", host)
     layer.on(TOOLS_RESULT, print)
-    assert agent.listeners(TOOLS_RESULT) == ()
+    assert agent.heard[TOOLS_RESULT] == ()
     leave = tenant.join(layer)
-    assert len(agent.listeners(TOOLS_RESULT)) == 1
+    assert len(agent.heard[TOOLS_RESULT]) == 1
     leave()
-    assert agent.listeners(TOOLS_RESULT) == ()
-    assert host.listeners(TOOLS_RESULT) == ()
+    assert agent.heard[TOOLS_RESULT] == ()
+    assert host.heard[TOOLS_RESULT] == ()
 
 
 @pytest.mark.rule("O3", "O4", "O17")
@@ -244,7 +244,7 @@ async def test_what_outlives_a_scope_does_no_harm() -> None:
     undo()
     leave()
     host.ended_by(print)
-    assert agent.listeners(TOOLS_RESULT) == ()
+    assert agent.heard[TOOLS_RESULT] == ()
 
 
 @pytest.mark.rule("O5")

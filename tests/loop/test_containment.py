@@ -352,7 +352,7 @@ async def test_an_async_listener_before_the_host_runs_is_reported_and_not_leaked
     scope.on(point, listener)
     scope.on(point, lambda told: Later())
     reported: list[BaseException] = []
-    emit(scope.listeners(point), Told(), lambda one, error: reported.append(error))
+    emit(scope.heard[point], Told(), lambda one, error: reported.append(error))
     assert [type(error).__name__ for error in reported] == ["ScopeClosed", "ScopeClosed"]
 
 

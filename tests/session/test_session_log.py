@@ -457,7 +457,7 @@ def test_a_snapshot_is_a_sequence_and_equals_only_sequences() -> None:
     assert (list(snapshot), len(snapshot), snapshot[-1], 3 in snapshot) == ([1, 2], 2, 2, False)
     assert snapshot == (1, 2)
     assert snapshot != 5
-    assert Snapshot([1]) == Snapshot([1])
+    assert Snapshot([1], 1) == Snapshot([1], 1)
 
 
 def test_a_result_says_its_text_and_a_call_its_message() -> None:

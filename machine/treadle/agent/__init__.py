@@ -8,14 +8,14 @@ from ..kernel.effects import Admitted, Rejected
 from ..words.events import Target
 from .agent import Agent
 from .creation import AgentFactory, Commit, CreateOptions, ResumeOptions, Setup
+from .delivery import Receipt, message
 from .ending import Ending
 from .engine import Converging
 from .handle import AgentHandle
-from .inbox import Inbox, message
+from .inbox import Inbox
 from .initiator import current_initiator
 from .maintenance import MaintenanceTask
 from .options import AgentOptions, register_agent_option
-from .receipts import Receipt
 
 __all__ = [
     "Admitted",

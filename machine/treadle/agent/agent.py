@@ -19,11 +19,11 @@ from ..words.events import Target
 from ..words.messages import Block, Text, UserMessage, check_user_message
 from ..words.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from ..words.signal import Signal
+from .delivery import Receipt, checked
 from .engine import Converging, Engine
 from .idle import when_quiet
-from .inbox import Inbox, checked
+from .inbox import Inbox
 from .maintenance import MaintenanceTask
-from .receipts import Receipt
 
 if TYPE_CHECKING:
     from ..hooks.scope import Scope
@@ -216,7 +216,7 @@ class Agent:
             MisuseError: awaited by the agent's own tool or hook, which would never return.
         """
         self.engine.check_thread()
-        return await when_quiet(self.engine, self.id)
+        return await when_quiet(self.engine, self.session.header.id)
 
     def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
         """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..kernel.kernel import Kernel
     from ..words.events import Target
     from ..words.messages import UserMessage
+    from .delivery import Receipt
     from .maintenance import MaintenanceTask
-    from .receipts import Receipt
 
 
 @frozen

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ids import new_id
 from ..kernel import inputs as i
 from ..kernel.pending import normalize, whole
-from ..words.messages import USER, Source, Text, UserMessage, check_user_message
+from ..words.messages import UserMessage
+from .delivery import checked
 
 if TYPE_CHECKING:
     from ..words.events import Target
     from .engine import Engine
-
-
-def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
-    """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
-    return UserMessage(id if id is not None else new_id(), (Text(text),), source)
-
-
-def checked(given: UserMessage | str) -> UserMessage:
-    """Check a message, or make one of text (D3)."""
-    return message(given) if isinstance(given, str) else check_user_message(given)
 
 
 class Inbox:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 from ..agent.agent import BY_USER, Agent, checked
+from ..agent.delivery import Receipt
 from ..agent.engine import Converging
 from ..agent.options import AgentOptions
-from ..agent.receipts import Receipt
 from ..errors import MisuseError
 from ..hooks.scope import Scope
 from ..ids import SessionId

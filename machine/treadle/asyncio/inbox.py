@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..agent.agent import Inbox, checked
-from ..agent.receipts import Receipt
+from ..agent.delivery import Receipt
 from ..kernel.effects import Admitted, Fate, Rejected
 from ..words.events import Target
 from ..words.messages import UserMessage

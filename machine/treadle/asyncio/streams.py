@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from ..agent.agent import Agent
-from ..agent.receipts import Receipt
+from ..agent.delivery import Receipt
 from ..errors import BridgeClosed, ScopeClosed, StreamOverrun
 from ..hooks.points import (
     ASSISTANT_STREAM,

@@ -18,7 +18,7 @@ LOGGER = logging.getLogger("treadle")
 def report_failure(agent: Agent, error: BaseException, who: str, turn: int = 0, step: int = 0) -> None:
     """Publish a failure that ends nothing; a failing error listener is only logged (N8)."""
     LOGGER.warning("%s of agent %s failed", who, agent.id, exc_info=error)
-    listeners = agent.scope.listeners(AGENT_ERROR)
+    listeners = agent.scope.heard[AGENT_ERROR]
     if listeners:
         payload = AgentError(agent, turn, step, error, failure_of(error))
         emit(listeners, payload, _report_again)

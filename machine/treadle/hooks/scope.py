@@ -4,10 +4,11 @@ How it works. A host has a scope, each agent has one below its owner's, and plug
 of listeners or tools around: whoever needs them asks the agent's scope, which adds its own to what its parent shows.
 
 That is asked several times in every step and changed seldom, so the answers are kept, and it is the change that pays.
-A scope without registrations of its own keeps nothing: it shares the very mapping of its parent (``_heard``), or asks
-the nearest scope that has some (``telling``). So a thousand plain agents cost one answer. The first registration gives
-a scope a mapping of its own, which the scopes below that shared the old one take over; from then on a change forgets
-one key, here and below. Whoever dispatches holds the tuple it was given: a listener that stops meanwhile is marked as
+They stand in two mappings that derive what they do not hold yet: ``heard[point]`` is who listens at a hook point, and
+``shown[derive]`` what ``derive`` makes of the other registrations. A scope without registrations of its own keeps
+nothing: it shares the very mapping of its parent. So a thousand plain agents cost one answer. The first registration
+gives a scope a mapping of its own, which the scopes below that shared the old one take over; from then on a change
+forgets, here and below. Whoever dispatches holds the tuple it was given: a listener that stops meanwhile is marked as
 not ``alive``, one that comes meanwhile is heard the next time.
 
 A scope ends from the bottom up: children, then clean-ups in reverse order, then detached tasks, then listeners. It is
@@ -34,6 +35,32 @@ Disposer = Callable[[], None]
 """Takes a registration back; calling it again does nothing (O5)."""
 
 
+class Heard(dict[HookPoint[Any], tuple[Listener, ...]]):
+    """Who listens at each point in ``scope``, and in the scopes below it that add nothing; derived when first asked."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def __missing__(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
+        listeners = self[point] = self._scope.hear(point)
+        return listeners
+
+
+class Shown(dict[Callable[["Scope"], Any], Any]):
+    """What functions make of the registrations visible in ``scope``; each is called when first asked for its answer."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def __missing__(self, derive: Callable[[Scope], Any]) -> Any:
+        answer = self[derive] = derive(self._scope)
+        return answer
+
+
 class Scope:
     """A node of the tree of registrations.
 
@@ -45,6 +72,8 @@ class Scope:
         parent: the scope whose registrations are visible here, ``None`` for the root.
 
     Attributes:
+        heard: who listens here, by hook point: outer scopes first, each in order of registration.
+        shown: what else is registered here and above, by the function that derives it.
         subject: the agent whose scope it is, ``None`` for other scopes.
         start: starts a task of the host's own, ``None`` until the host runs.
     """
@@ -54,16 +83,16 @@ class Scope:
         "_children",
         "_closers",
         "_ending",
-        "_heard",
         "_joined",
         "_joiners",
         "_listeners",
-        "_merged",
         "_tables",
         "_tasks",
         "closed",
+        "heard",
         "name",
         "parent",
+        "shown",
         "start",
         "subject",
     )
@@ -76,8 +105,8 @@ class Scope:
         self._children: dict[Scope, Callable[[], Any] | None] | None = None
         self._closers: dict[object, Callable[[], Any]] | None = None
         self._listeners: dict[HookPoint[Any], list[Listener]] | None = None
-        self._heard: dict[HookPoint[Any], tuple[Listener, ...]] = parent._heard if parent is not None else {}
-        self._merged: dict[object, Any] | None = None
+        self.heard: Heard = parent.heard if parent is not None else Heard(self)
+        self.shown: Shown = parent.shown if parent is not None else Shown(self)
         self._tables: dict[str, dict[str, Any]] | None = None
         self._tasks: dict[trio.CancelScope, trio.Event] | None = None
         self._ending: trio.Event | None = None
@@ -117,8 +146,7 @@ class Scope:
         listener = Listener(function, self)
         if self._listeners is None:
             self._listeners = {}
-            if self.parent is not None:
-                self._share({}, self._heard)
+            self._share_heard(Heard(self), self.heard)
         self._listeners.setdefault(point, []).append(listener)
         self._unhear(point)
 
@@ -159,53 +187,39 @@ class Scope:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def listeners(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
-        """Who listens here: outer scopes first, each in order of registration.
-
-        Asked at every turn of the driver, so the answer is remembered. A scope without listeners of its own shares
-        what its parent remembers.
-        """
-        heard = self._heard.get(point)
-        return heard if heard is not None else self._hear(point)
-
-    def _hear(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
-        outer: tuple[Listener, ...] = self.parent.listeners(point) if self.parent is not None else ()
-        if self._listeners is None and self._joined is None and self.parent is not None:
-            return outer
+    def hear(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
+        """Derive who listens at a point; whoever asks reads ``heard``."""
+        found = self.parent.heard[point] if self.parent is not None else ()
         for layer in self.layers():
-            outer = (*outer, *layer._listeners.get(point, ())) if layer._listeners is not None else outer
-        self._heard[point] = outer
-        return outer
-
-    def _share(
-        self, heard: dict[HookPoint[Any], tuple[Listener, ...]], before: dict[HookPoint[Any], tuple[Listener, ...]]
-    ) -> None:
-        """Remember in ``heard`` from now on, here and below, wherever ``before`` was used."""
-        if self._heard is before:
-            self._heard = heard
-            for child in self._children or ():
-                child._share(heard, before)
+            if layer._listeners is not None:
+                found = (*found, *layer._listeners.get(point, ()))
+        return found
 
     def _unhear(self, point: HookPoint[Any]) -> None:
         """Forget who listens at a point, here and below."""
-        self._heard.pop(point, None)
+        self.heard.pop(point, None)
         for scope in (*(self._children or ()), *(self._joiners or ())):
             scope._unhear(point)
 
-    def remember(self, key: object, value: T) -> T:
-        """Cache a value derived from this scope and the ones above until a registration under ``key`` changes."""
-        if self._merged is None:
-            self._merged = {}
-        self._merged[key] = value
-        return value
+    def changed(self) -> None:
+        """Forget what was derived from registrations that are no listeners, here and below."""
+        self.shown.clear()
+        for scope in (*(self._children or ()), *(self._joiners or ())):
+            scope.changed()
 
-    def invalidate(self, key: object) -> None:
-        """Forget what was cached under ``key``, here and below."""
-        if self._merged is not None:
-            self._merged.pop(key, None)
-        if self._children is not None or self._joiners is not None:
-            for scope in (*(self._children or ()), *(self._joiners or ())):
-                scope.invalidate(key)
+    def _share_heard(self, heard: Heard, before: Heard) -> None:
+        """Read ``heard`` from now on, here and below, wherever ``before`` was read."""
+        if self.heard is before:
+            self.heard = heard
+            for child in self._children or ():
+                child._share_heard(heard, before)
+
+    def _share_shown(self, shown: Shown, before: Shown) -> None:
+        """As ``_share_heard``, for what is shown."""
+        if self.shown is before:
+            self.shown = shown
+            for child in self._children or ():
+                child._share_shown(shown, before)
 
     # --- a second layer -----------------------------------------------------------------------------------------------
 
@@ -223,8 +237,8 @@ class Scope:
         layer.check_open()
         if self._joined is not None:
             raise MisuseError(f"scope {self.name!r} has joined {self._joined.name!r} already; leave that first")
-        if self._listeners is None and self.parent is not None:
-            self._share({}, self._heard)
+        self._share_heard(Heard(self), self.heard)
+        self._share_shown(Shown(self), self.shown)
         self._joined = layer
         if layer._joiners is None:
             layer._joiners = {}
@@ -245,8 +259,8 @@ class Scope:
         return (self._joined, self) if self._joined is not None else (self,)
 
     def _forget_derived(self) -> None:
-        self._heard.clear()
-        self._merged = None
+        self.heard.clear()
+        self.shown.clear()
         for child in self._children or ():
             child._forget_derived()
 
@@ -256,21 +270,8 @@ class Scope:
         """This scope's own registrations of one kind, by name."""
         if self._tables is None:
             self._tables = {}
+            self._share_shown(Shown(self), self.shown)
         return self._tables.setdefault(kind, {})
-
-    def telling(self) -> Scope:
-        """The nearest scope, this one included, that may have registrations of its own; what it shows is shown here."""
-        scope = self
-        while scope._tables is None and scope._joined is None and scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def shown(self, key: object) -> Any:
-        """The value cached under ``key`` by the scope that is ``telling``, ``None`` when there is none."""
-        scope = self
-        while scope._tables is None and scope._joined is None and scope.parent is not None:
-            scope = scope.parent
-        return scope._merged.get(key) if scope._merged is not None else None
 
     def own(self, kind: str) -> dict[str, Any]:
         """As ``table``, for reading only: an empty mapping when nothing was registered."""
@@ -328,7 +329,8 @@ class Scope:
         kept = (self._listeners or {}).get(last) if last is not None else None
         self._silence(kept)
         self._listeners = {last: kept} if last is not None and kept else None
-        self._tables = self._merged = self._closers = self._joined = None
+        self._tables = self._closers = self._joined = None
+        self._read_above()
         if self.parent is not None and self.parent._children is not None:
             self.parent._children.pop(self, None)
 
@@ -336,13 +338,22 @@ class Scope:
         """Let go of the listeners that ``close`` kept."""
         self._silence(None)
         self._listeners = None
+        self._read_above()
 
     def _silence(self, kept: list[Listener] | None) -> None:
         for listeners in (self._listeners or {}).values():
             if listeners is not kept:
                 for listener in listeners:
                     listener.alive = False
-        self._heard = {}
+
+    def _read_above(self) -> None:
+        """Nothing but kept listeners is registered here any more: what else is read is the parent's own mapping."""
+        self.heard.clear()
+        self.shown.clear()
+        if self.parent is not None:
+            self.shown = self.parent.shown
+            if self._listeners is None:
+                self.heard = self.parent.heard
 
     async def _end_tasks(self) -> None:
         for cancel_scope in list(self._tasks or ()):

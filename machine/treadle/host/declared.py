@@ -162,7 +162,7 @@ class Deployment:
 
 def report_start(scope: Scope, report: Callable[[BaseException], None], session_id: str, error: Exception) -> None:
     """A declared agent could not start: the host's listeners are told, or it is reported where nobody listens (O8)."""
-    listeners = scope.listeners(CONFIG_START_FAILED)
+    listeners = scope.heard[CONFIG_START_FAILED]
     if not listeners:
         report(error)
 

@@ -60,6 +60,7 @@ class Host:
     Attributes:
         declared: the agents that the configuration declared, by their labels (O8).
         unload_loop: unloads the loop's factory, so that another one can be set (O14).
+        start: starts a task that raises nothing, in the host's context; ``spawn`` takes any other (O7).
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Host:
         self.thread_id = -1
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
-        self._context = contextvars.copy_context()
+        self.start: Callable[..., None] = _not_running
         self._stop = trio.Event()
         self._stack = AsyncExitStack()
         self._outer: trio.Nursery | None = None
@@ -156,10 +157,11 @@ class Host:
             raise MisuseError("a host is entered once; make a new one")
         self.thread_id = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
-        self._context = contextvars.copy_context()
+        context = contextvars.copy_context()
         outer = self._outer = await self._stack.enter_async_context(trio.open_nursery())
         nursery: trio.Nursery = await outer.start(self._serve)
         self._nursery = nursery
+        self.start = partial(context.run, nursery.start_soon)
         self.scope.attach(self.spawn)
         if self._deployment is not None:
             try:
@@ -204,9 +206,7 @@ class Host:
         Raises:
             MisuseError: the host is not running.
         """
-        if self._nursery is None:
-            raise MisuseError("the host is not running; use it as 'async with Host() as host'")
-        self._context.run(self._nursery.start_soon, self._guard, run, name=name)
+        self.start(self._guard, run, name=name)
 
     async def _guard(self, run: Callable[[], Awaitable[Any]]) -> None:
         try:
@@ -250,3 +250,7 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host with {len(self.agents)} agents>"
+
+
+def _not_running(*_task: object, **_named: object) -> None:
+    raise MisuseError("the host is not running; use it as 'async with Host() as host'")

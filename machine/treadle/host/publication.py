@@ -100,7 +100,7 @@ class Publication:
     def _leave(self, entry: Entry) -> None:
         agent = entry.agent
         del self._entries[agent.id]
-        listeners = agent.scope.listeners(AGENT_DISPOSED) if entry.announced else ()
+        listeners = agent.scope.heard[AGENT_DISPOSED] if entry.announced else ()
         if listeners:
             awake = [evolve(one, scope=self.scope) if one.scope.closed else one for one in listeners if one.alive]
             emit(tuple(awake), AgentGone(agent), partial(report_listener, agent))
@@ -118,7 +118,7 @@ class Publication:
             raise MisuseError(f"agent {agent.id!r} was announced already (O15)")
         entry.announced = entry.dispatching = True
         try:
-            listeners = agent.scope.listeners(AGENT_CREATED)
+            listeners = agent.scope.heard[AGENT_CREATED]
             if listeners:
                 await serial(listeners, AgentCreation(agent, source, signal))
         finally:
@@ -127,7 +127,7 @@ class Publication:
                 self._leave(entry)
         if entry.leaving:
             raise AgentDisposed(f"agent {agent.id!r} was taken out while its creation was announced (O15)")
-        listeners = agent.scope.listeners(SESSION_START)
+        listeners = agent.scope.heard[SESSION_START]
         if listeners:
             emit(listeners, SessionStarted(agent, source), partial(report_listener, agent))
 

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from ..agent.agent import Agent
 from ..agent.creation import Setup
-from ..agent.inbox import message
+from ..agent.delivery import message
 from ..agent.options import AgentOptions
 from ..errors import DelegationLimit, MisuseError, ToolError
 from ..loop.driver import Driver

@@ -203,7 +203,11 @@ def build_machine(rows: Iterable[Row] = TABLE, *, fast: bool = True) -> RowMachi
 
 
 class Lifecycle:
-    """A table made runnable. The machine alone holds what happens; ``rows`` is the card that it was made from."""
+    """A table made runnable. The machine alone holds what happens; ``rows`` is the card that it was made from.
+
+    Attributes:
+        allowed: the triggers that the machine takes in each state.
+    """
 
     def __init__(self, rows: Iterable[Row] = TABLE, *, fast: bool = True) -> None:
         self.rows = tuple(rows)
@@ -211,10 +215,14 @@ class Lifecycle:
         self.machine = build_machine(self.rows, fast=fast)
         events = cast("dict[str, RowEvent]", self.machine.events)
         self._events = {trigger: events[trigger.name] for trigger in Trigger}
+        self.allowed = {
+            state: frozenset([trigger for trigger, event in self._events.items() if state in event.moves])
+            for state in State
+        }
 
     def allows(self, state: State, trigger: Trigger) -> bool:
         """Whether the table lists ``trigger`` for ``state``."""
-        return state in self._events[trigger].moves
+        return trigger in self.allowed[state]
 
     def move(self, state: State, trigger: Trigger) -> Move:
         """The transition that ``trigger`` makes in ``state``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, unique
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from ..words.messages import UserMessage
 from ..words.reasons import Cause, EndReason
 from .effects import Admitted, Begin, Claimed, Effect, Inserted, Operation, Publish, Record, Rejected, Settle
 from .missing_results import missing_result
-from .pending import Entry, Inbox
+from .pending import NEXT_STEP, Entry, Inbox
 from .schedule import PENDING, REFUSED, Schedule
 
 DEFAULT_POOL = 10
@@ -84,8 +84,9 @@ class TakenRow(Protocol):
 class Table(Protocol):
     """What the state asks of its lifecycle. The table itself stands above: its rows name verbs, and verbs know the state."""
 
-    def allows(self, state: State, trigger: Trigger) -> bool:
-        """Whether the table lists ``trigger`` for ``state``."""
+    @property
+    def allowed(self) -> Mapping[State, frozenset[Trigger]]:
+        """The triggers that the table lists for each state."""
         ...
 
     def fire(self, model: KernelState, trigger: Trigger) -> TakenRow:
@@ -148,12 +149,12 @@ class KernelState:
 
     def allows(self, trigger: Trigger) -> bool:
         """Whether the table lists ``trigger`` for the present state."""
-        return self.lifecycle.allows(self.state, trigger)
+        return trigger in self.lifecycle.allowed[self.state]
 
     @property
     def gone(self) -> bool:
         """Whether the agent is in disposal or disposed: nothing is accepted (L9)."""
-        return not self.allows(_WAKE)
+        return _WAKE not in self.lifecycle.allowed[self.state]
 
     @property
     def holds_back(self) -> bool:
@@ -188,21 +189,27 @@ class KernelState:
 
     def insert(self, target: Target, messages: tuple[UserMessage, ...], waking: bool) -> None:
         """Put messages at the end of a list, recorded and told (I3, I4)."""
-        start = len(self.inbox.list_of(target))
-        self.inbox.splice(target, start, 0, [Entry(message, waking) for message in messages])
-        self.out.append(Record(InboxSpliced(target, start, 0, messages)))
+        inbox = self.inbox
+        pending = inbox.next_step if target == NEXT_STEP else inbox.next_turn
+        self.out.append(Record(InboxSpliced(target, len(pending), 0, messages)))
         for message in messages:
+            pending.append(Entry(message, waking))
+            inbox.ids[message.id] = target
             self.out.append(Publish(Inserted(message)))
 
     def claim(self, target: Target, count: int) -> list[UserMessage]:
         """Take the first ``count`` entries of a list for the open turn: a deletion without outcome (I3, I4, I5)."""
         if not count:
             return []
-        messages = [entry.message for entry in self.inbox.splice(target, 0, count)]
+        inbox = self.inbox
+        pending = inbox.next_step if target == NEXT_STEP else inbox.next_turn
+        messages = [entry.message for entry in pending[:count]]
+        del pending[:count]
         self.claimed += messages
-        self.turn_ids.update([message.id for message in messages])
         self.out.append(Record(InboxSpliced(target, 0, count)))
         for message in messages:
+            del inbox.ids[message.id]
+            self.turn_ids.add(message.id)
             self.out.append(Publish(Claimed(message, self.turn)))
         return messages
 

@@ -16,7 +16,7 @@ from ..kernel.inputs import Input
 from ..kernel.schedule import Schedule
 from ..words.messages import UserMessage
 from ..words.reasons import Cause
-from ..words.signal import Signal, SignalSource
+from ..words.signal import SignalSource
 from .outbox import Outbox
 from .request_state import RequestState
 from .services import Services
@@ -65,10 +65,13 @@ class Activity:
         feed: gives the kernel an input, and performs what follows.
         outbox: what is still to be told.
         requests: what is remembered between requests.
+        signal: of the turn or task under way (H9).
+        when_cancelled: what the running operation wants called inside the call of a cancel, before anything unwinds
+            (C3).
         task: the maintenance task that runs, or is claimed to run (M1).
     """
 
-    __slots__ = ("_signal", "_stopped", "agent", "facts", "feed", "host", "outbox", "requests", "task")
+    __slots__ = ("agent", "facts", "feed", "host", "outbox", "requests", "signal", "task", "when_cancelled")
 
     def __init__(
         self,
@@ -85,38 +88,17 @@ class Activity:
         self.feed = feed
         self.outbox = outbox
         self.requests = requests
+        self.signal = SignalSource()
+        self.when_cancelled: Callable[[], None] | None = None
         self.task: MaintenanceTask[Any] | None = None
-        self._signal: SignalSource | None = None
-        self._stopped: Callable[[], None] | None = None
-
-    # --- for operations -----------------------------------------------------------------------------------------------
 
     @property
     def cancelled(self) -> bool:
         """Whether the activity is being cancelled; what it was in the middle of ends as of that moment (C3)."""
         return self.facts.cause is not None
 
-    @property
-    def signal(self) -> Signal:
-        """The signal of the turn or task under way (H9)."""
-        if self._signal is None:
-            self._signal = SignalSource()
-        return self._signal
-
-    def when_cancelled(self, act: Callable[[], None] | None) -> None:
-        """Call ``act`` inside the call of the cancel, before anything unwinds; ``None`` takes it back (C3)."""
-        self._stopped = act
-
-    # --- for the driver -----------------------------------------------------------------------------------------------
-
-    def renew(self) -> None:
-        """A turn or a maintenance task begins: it gets a signal of its own (H9)."""
-        self._signal = None
-
     def cancel(self, cause: Cause) -> None:
         """Set the signal, and tell the running operation (C3)."""
-        if self._signal is None:
-            self._signal = SignalSource()
-        self._signal.cancel(cause)
-        if self._stopped is not None:
-            self._stopped()
+        self.signal.cancel(cause)
+        if self.when_cancelled is not None:
+            self.when_cancelled()

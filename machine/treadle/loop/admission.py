@@ -7,10 +7,22 @@ import trio
 
 from ..errors import HookError
 from ..hooks.dispatch import waterfall
-from ..hooks.points import PRE_STEP, PROMPT_SUBMIT, Allow, BlockPrompt, Enter, PromptSubmission, Reject, StepProposal
+from ..hooks.points import (
+    PRE_STEP,
+    PROMPT_SUBMIT,
+    SYSTEM_PROMPT_ASSEMBLE,
+    Allow,
+    BlockPrompt,
+    Enter,
+    Prompt,
+    PromptSubmission,
+    Reject,
+    StepProposal,
+)
 from ..kernel import inputs as i
 from ..kernel.effects import Admit
 from ..lossless import repair_text
+from ..prompt.registry import fixed_prompt
 from ..words.messages import UserMessage, check_user_message
 from ..words.signal import SignalSource
 from .activity import Activity
@@ -30,18 +42,18 @@ async def run_admission(activity: Activity, operation: Admit) -> i.Outcome:
         Exception: whatever a hook or provider raised; it ends the turn (T9).
     """
     await trio.lowlevel.checkpoint_if_cancelled()
-    scope = activity.agent.scope
-    batch = operation.batch
-    listeners = scope.listeners(PROMPT_SUBMIT)
-    if listeners and operation.prompt is not None:
+    scope, batch = activity.agent.scope, operation.batch
+    heard = scope.heard
+    if heard[PROMPT_SUBMIT] and operation.prompt is not None:
         decided = await _submit(activity, operation, operation.prompt)
         if isinstance(decided, i.Refused):
             return decided
         batch = decided
-    contexts = await assemble(activity, operation)
-    if contexts:
-        batch = (*contexts, *batch)
-    listeners = scope.listeners(PRE_STEP)
+    fixed: Prompt | None = scope.shown[fixed_prompt] if not heard[SYSTEM_PROMPT_ASSEMBLE] else None
+    prompt = activity.requests.prompt = fixed if fixed is not None else await assemble(activity, operation)
+    if prompt.contexts:
+        batch = (*prompt.contexts, *batch)
+    listeners = heard[PRE_STEP]
     if not listeners:
         return i.Entered(_checked(activity, operation, batch))
 
@@ -63,17 +75,17 @@ async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> 
 
     signal = SignalSource()
     payload = PromptSubmission(activity.agent, prompt, operation.turn, signal)
-    listeners = activity.agent.scope.listeners(PROMPT_SUBMIT)
+    listeners = activity.agent.scope.heard[PROMPT_SUBMIT]
 
     def stop() -> None:
         assert activity.facts.cause is not None
         signal.cancel(activity.facts.cause)
 
-    activity.when_cancelled(stop)
+    activity.when_cancelled = stop
     try:
         decision: Allow | BlockPrompt = await waterfall(PROMPT_SUBMIT, listeners, payload, default)
     finally:
-        activity.when_cancelled(None)
+        activity.when_cancelled = None
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
         return i.Refused(repair_text(str(decision.reason)), companions)

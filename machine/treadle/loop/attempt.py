@@ -57,8 +57,8 @@ async def run_attempt(
     state.revision += 1
     run = Attempt(activity, state, call, operation)
     request = run.request()
-    activity.when_cancelled(run.recorder.freeze)
-    if activity.agent.scope.listeners(ASSISTANT_STREAM):
+    activity.when_cancelled = run.recorder.freeze
+    if activity.agent.scope.heard[ASSISTANT_STREAM]:
         run.frames = Frames(activity, run.id, state.revision)
     error: BaseException | None = None
     try:
@@ -69,7 +69,7 @@ async def run_attempt(
     except BaseException as raised:
         error = raised
     finally:
-        activity.when_cancelled(None)
+        activity.when_cancelled = None
     if activity.cancelled:
         return run.cut_off(error)
     if isinstance(error, Exception) and run.recorder.finish is not None:
@@ -117,7 +117,12 @@ class Attempt:
         """The attempt's request, rebuilt from the log and compared when checks are on (Q1, N1)."""
         session = self.activity.agent.session
         request = ModelRequest(
-            self.call.config, session.history(), self.state.tools, self.id, session.header.id, self.activity.signal
+            self.call.config,
+            session.history(),
+            self.state.prompt.tools,
+            self.id,
+            session.header.id,
+            self.activity.signal,
         )
         if session.checks is not None:
             session.checks.check_request(request)
@@ -134,7 +139,7 @@ class Attempt:
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         activity, operation = self.activity, self.operation
-        listeners = activity.agent.scope.listeners(LLM_STREAM)
+        listeners = activity.agent.scope.heard[LLM_STREAM]
         if not listeners:
             return self.call.adapter.stream(request)
 

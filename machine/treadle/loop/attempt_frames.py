@@ -46,10 +46,10 @@ class Frames:
         self._activity.outbox.after_commit(lambda: self._tell(frame))
 
     def _now(self, frame: StreamFrame) -> None:
-        if self._activity.agent.scope.listeners(ASSISTANT_STREAM):
+        if self._activity.agent.scope.heard[ASSISTANT_STREAM]:
             self._activity.outbox.now(self._tell, frame)
 
     def _tell(self, frame: StreamFrame) -> None:
         agent = self._activity.agent
         payload = AssistantStream(agent, frame)
-        emit(agent.scope.listeners(ASSISTANT_STREAM), payload, self._activity.outbox.report_listener)
+        emit(agent.scope.heard[ASSISTANT_STREAM], payload, self._activity.outbox.report_listener)

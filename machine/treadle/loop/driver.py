@@ -23,10 +23,10 @@ from typing import Any, assert_never
 import trio
 
 from ..agent.agent import Agent
+from ..agent.delivery import Receipt
 from ..agent.engine import Converging
 from ..agent.initiator import CURRENT, Initiator
 from ..agent.maintenance import MaintenanceTask
-from ..agent.receipts import Receipt
 from ..containment import LEAVING
 from ..errors import MisuseError
 from ..hooks.points import SESSION_EVENT, SESSION_FLUSH
@@ -37,6 +37,7 @@ from ..kernel.kernel import Kernel
 from ..words.events import Target, TurnEnd, TurnStart
 from ..words.messages import UserMessage
 from ..words.reasons import ByParent
+from ..words.signal import SignalSource
 from .flushes import Flushes
 from .notices import TOLD
 from .outbox import Outbox
@@ -115,11 +116,12 @@ class Driver:
             DuplicateMessage: its id is taken (I1).
             AgentDisposed: the agent accepts nothing any more (L9).
         """
-        receipt, receipts = Receipt(message.id), self.receipts
+        receipt, receipts, runner = Receipt(message.id), self.receipts, self._runner
+        own = runner is not None and runner.running and runner.own
         known = receipts.get(message.id)
         receipts[message.id] = receipt
         try:
-            self.feed(i.Deliver(message, target, wakeup, self.own))
+            self.feed(i.Deliver(message, target, wakeup, own))
         except Exception:
             if known is not None:
                 receipts[message.id] = known
@@ -187,7 +189,7 @@ class Driver:
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
         scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
-        due, watched = outbox.due, scope.listeners(SESSION_EVENT)
+        due, watched = outbox.due, scope.heard[SESSION_EVENT]
         if self._settled:
             self._settled.clear()
         for effect in effects:
@@ -195,13 +197,13 @@ class Driver:
                 entry = commit(effect.data, effect.replaces)
                 if watched:
                     due.append(entry)
-                if isinstance(effect.data, TurnStart):
-                    self._turn_started()
+                if isinstance(effect.data, TurnStart) and self._runner is not None:
+                    self._runner.activity.signal = SignalSource()  # a turn has its own (H9)
                 elif isinstance(effect.data, TurnEnd):
                     self._turn_ended()
             elif isinstance(effect, Publish):
                 # What would be told first, to nobody, need not be queued.
-                if due or outbox.telling or scope.listeners(TOLD[type(effect.notice)].point):
+                if due or outbox.telling or scope.heard[TOLD[type(effect.notice)].point]:
                     due.append(effect)
             elif isinstance(effect, Begin):
                 (self._runner or self.runner).begin(effect.operation)
@@ -229,14 +231,10 @@ class Driver:
             case _:
                 assert_never(effect)
 
-    def _turn_started(self) -> None:
-        if self._runner is not None:
-            self._runner.activity.renew()
-
     def _turn_ended(self) -> None:
         self.ended += 1
         (self._runner or self.runner).turn_ended()
-        if self.agent.scope.listeners(SESSION_FLUSH):
+        if self.agent.scope.heard[SESSION_FLUSH]:
             if self._flushes is None:
                 self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
             flushed = self._flushes.begin()
@@ -257,11 +255,6 @@ class Driver:
         """Nothing of the agent is active any more (O4)."""
         if self._finished is not None:
             self._finished()
-
-    @property
-    def own(self) -> bool:
-        """Whether the caller is the running activity's own hook or tool (D4, O7), and no listener of a notification."""
-        return self._runner is not None and self._runner.own
 
     def runs(self, initiator: Initiator | None) -> bool:
         """Whether that is the running activity's own initiator (O7)."""

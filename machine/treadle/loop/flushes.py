@@ -66,7 +66,7 @@ class Flushes:
         self.tasks.add(task)
         try:
             flushing = SessionFlushing(self._agent, self._agent.session)
-            for listener in self._agent.scope.listeners(SESSION_FLUSH):
+            for listener in self._agent.scope.heard[SESSION_FLUSH]:
                 await self._ask(listener, flushing)
         finally:
             self.tasks.discard(task)

@@ -75,7 +75,7 @@ class Life:
     @property
     def signal(self) -> Signal | None:
         """Tells created listeners that the creation is being stopped; made only if there are any (O1)."""
-        if self._signal is None and self.agent.scope.listeners(AGENT_CREATED):
+        if self._signal is None and self.agent.scope.heard[AGENT_CREATED]:
             self._signal = SignalSource()
         return self._signal
 

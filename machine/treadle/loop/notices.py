@@ -74,6 +74,6 @@ TOLD: dict[type[fx.Notice], Told] = {
 def announce(agent: Agent, notice: fx.Notice, report: Callable[[Listener, BaseException], None]) -> None:
     """Tell a notice's listeners, if it has any; ``report`` is told which of them failed (H5)."""
     told = TOLD[type(notice)]
-    listeners = agent.scope.listeners(told.point)
+    listeners = agent.scope.heard[told.point]
     if listeners:
         emit(listeners, told.payload(agent, notice), report)

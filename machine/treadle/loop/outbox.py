@@ -123,7 +123,7 @@ class Outbox:
         if isinstance(item, Publish):
             announce(self._agent, item.notice, self.report_listener)
         elif isinstance(item, Event):
-            listeners = self._agent.scope.listeners(SESSION_EVENT)
+            listeners = self._agent.scope.heard[SESSION_EVENT]
             if listeners:
                 emit(listeners, SessionEventAdded(self._agent, self._agent.session, item), self.report_listener)
         elif isinstance(item, (Proceeded, Replayed)):

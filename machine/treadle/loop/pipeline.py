@@ -126,7 +126,7 @@ def _kind(value: Any) -> str:
 def unguarded(activity: Activity, prepared: Prepared) -> bool:
     """Whether nobody is to be asked about a call, so that it may go on at once."""
     scope = activity.agent.scope
-    return prepared.refused is None and not scope.listeners(TOOLS_PRE_EXECUTE) and not guards(scope)
+    return prepared.refused is None and not scope.heard[TOOLS_PRE_EXECUTE] and not guards(scope)
 
 
 async def clear(activity: Activity, prepared: Prepared, turn: int, step: int) -> None:
@@ -135,7 +135,7 @@ async def clear(activity: Activity, prepared: Prepared, turn: int, step: int) ->
     if prepared.refused is not None:
         return
     scope = activity.agent.scope
-    listeners = scope.listeners(TOOLS_PRE_EXECUTE)
+    listeners = scope.heard[TOOLS_PRE_EXECUTE]
     watchers = guards(scope)
     try:
         proposal = ToolProposal(activity.agent, prepared.call, prepared.arguments, turn, step, activity.signal)
@@ -211,7 +211,7 @@ def contained(activity: Activity, error: BaseException, code: str) -> Result:
 
 
 def _execute(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -> Awaitable[Any]:
-    listeners = activity.agent.scope.listeners(TOOLS_EXECUTE)
+    listeners = activity.agent.scope.heard[TOOLS_EXECUTE]
     if listeners:
         return _wrapped(activity, prepared, tool, run, listeners)
     return call_body(tool, prepared.arguments, run)
@@ -248,7 +248,7 @@ async def finish(activity: Activity, prepared: Prepared, result: Result, turn: i
     """Post-execute, final content, limits, and ``tools/result``, in the model's order (K5). Never raises but to leave."""
     tool = prepared.tool
     if tool is not None and prepared.refused is None:
-        listeners = activity.agent.scope.listeners(TOOLS_POST_EXECUTE)
+        listeners = activity.agent.scope.heard[TOOLS_POST_EXECUTE]
         if listeners:
             result = await _post_execute(activity, prepared, result, turn, step, listeners)
         if tool.final_content is not None:
@@ -257,7 +257,7 @@ async def finish(activity: Activity, prepared: Prepared, result: Result, turn: i
             except BaseException as error:
                 result = evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
     result = limit(result, tool.max_result_bytes if tool is not None else 16_384)
-    listeners = activity.agent.scope.listeners(TOOLS_RESULT)
+    listeners = activity.agent.scope.heard[TOOLS_RESULT]
     if listeners:
         told = ToolSettled(activity.agent, prepared.call, result.content, result.is_error, result.code, result.value)
         activity.outbox.after_commit(lambda: emit(listeners, told, activity.outbox.report_listener))

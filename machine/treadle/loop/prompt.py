@@ -13,7 +13,16 @@ from ..hooks.dispatch import waterfall
 from ..hooks.points import SYSTEM_PROMPT_ASSEMBLE, Prompt, PromptAssembly
 from ..kernel.effects import Admit
 from ..lossless import check_json, text_is_lossless
-from ..prompt.registry import PromptParts, Section, chosen_sections, fill, join_sections, prompt_parts, references
+from ..prompt.registry import (
+    PromptParts,
+    Section,
+    chosen_sections,
+    fill,
+    fixed_prompt,
+    join_sections,
+    prompt_parts,
+    references,
+)
 from ..sums import to_builtins
 from ..tools.registry import tool_order, toolset
 from ..words.call_config import ToolSchema
@@ -21,45 +30,30 @@ from ..words.messages import UserMessage
 from .activity import Activity
 
 
-def assemble_at_once(activity: Activity) -> bool:
-    """Assemble the prompt if nobody has to be asked for it; returns whether that was so."""
-    scope = activity.agent.scope
-    if scope.listeners(SYSTEM_PROMPT_ASSEMBLE):
-        return False
-    parts = prompt_parts(scope)
-    if parts.text is None:
-        return False
-    activity.requests.assembled(parts.text, toolset(scope).schemas)
-    return True
-
-
-async def assemble(activity: Activity, operation: Admit) -> tuple[UserMessage, ...]:
-    """Assemble the prompt of a step and keep it for its request; returns contexts that precede the batch (T1, R1).
+async def assemble(activity: Activity, operation: Admit) -> Prompt:
+    """Assemble the prompt of a step, where somebody has to be asked for it; see ``fixed_prompt`` (T1, R1).
 
     Raises:
         PromptError: a variable is missing, a provider failed, or the parts contradict each other (R2).
         Exception: whatever an assemble hook raised.
     """
-    if assemble_at_once(activity):
-        return ()
     scope = activity.agent.scope
     assembly = PromptAssembly(activity.agent, operation.turn, operation.step, activity.signal)
 
     async def default() -> Prompt:
-        parts = prompt_parts(scope)
-        if parts.text is not None:
-            return Prompt(parts.text, toolset(scope).schemas)
+        fixed: Prompt | None = scope.shown[fixed_prompt]
+        if fixed is not None:
+            return fixed
         asks = bool(operation.batch) or activity.facts.owes
-        return await Assembler(activity, parts, assembly).prompt(with_contexts=asks)
+        return await Assembler(activity, prompt_parts(scope), assembly).prompt(with_contexts=asks)
 
-    listeners = scope.listeners(SYSTEM_PROMPT_ASSEMBLE)
+    listeners = scope.heard[SYSTEM_PROMPT_ASSEMBLE]
     if listeners:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:
         prompt = await default()
     _check_prompt(prompt)
-    activity.requests.assembled(prompt.system, prompt.tools)
-    return prompt.contexts
+    return prompt
 
 
 def _check_prompt(prompt: Prompt) -> None:

@@ -38,12 +38,16 @@ async def run_request(activity: Activity, operation: Request) -> i.Outcome:
     if operation.attempt == 1:
         state.prior.clear()
     config = _base_config(activity)
-    listeners = activity.agent.scope.listeners(REQUEST)
+    listeners = activity.agent.scope.heard[REQUEST]
     if listeners:
         config = await _configure(activity, operation, listeners, config)
-    models = activity.host.models
-    state.call = call = state.prepared(models, config) or await state.prepare(models, config)
-    if not activity.cancelled:
+    models, call = activity.host.models, state.call
+    logged = state.header.config if state.header is not None else None
+    if call is None or config is not call.config or config is not logged or state.routes != models.revision:
+        routes = models.revision
+        state.call = call = await models.prepare(config, logged)
+        state.routes = routes
+    if activity.facts.cause is None:
         prepared = _prepared(activity, state, call, operation)
         if prepared is not None:
             activity.feed(prepared)
@@ -103,7 +107,9 @@ def _prepared(activity: Activity, state: RequestState, call: PreparedCall, opera
     context = _context(state, call) if call is not state.told else None
     system: tuple[i.SystemChange, ...] = ()
     if operation.attempt == 1:
-        system = _system_changes(activity.agent.session.surface.system, state.system, call.info.system_prompt_mode)
+        system = _system_changes(
+            activity.agent.session.surface.system, state.prompt.system, call.info.system_prompt_mode
+        )
     if header is not None:
         state.header = header
     if context is not None:
@@ -123,14 +129,14 @@ def _header(activity: Activity, state: RequestState, config: CallConfig) -> Requ
     elif state.fresh:
         reason = "resume"
     elif not (last.config is config or last.config == config) or not (
-        last.tools is state.tools or last.tools == state.tools
+        last.tools is state.prompt.tools or last.tools == state.prompt.tools
     ):
         reason = "change"
     elif activity.facts.series:
         reason = "series"
     else:
         return None
-    return RequestHeader(config, state.tools, reason)
+    return RequestHeader(config, state.prompt.tools, reason)
 
 
 def _context(state: RequestState, call: PreparedCall) -> RequestContext | None:
@@ -172,7 +178,7 @@ async def run_recovery(activity: Activity, operation: Recover) -> i.Outcome:
     """Ask whether a failed attempt is retried (H6). The default is terminal."""
     await trio.lowlevel.checkpoint_if_cancelled()
     state = activity.requests
-    listeners = activity.agent.scope.listeners(REQUEST_ERROR)
+    listeners = activity.agent.scope.heard[REQUEST_ERROR]
     action: object = None
     if listeners:
 

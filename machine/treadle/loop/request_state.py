@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
-from ..models.routes import Models, PreparedCall
+from ..hooks.points import Prompt
+from ..models.routes import PreparedCall
 from ..prompt.contexts import Snapshots
-from ..words.call_config import CallConfig, ToolSchema
+from ..words.call_config import CallConfig
 from ..words.events import Event, RequestContext, RequestHeader
 from ..words.failures import Failure
 
@@ -22,43 +23,26 @@ class RequestState:
         context: the latest logged context.
         fresh: no request was made since the session was resumed (Q2).
         override: explicit options of a resume, used once (Q11).
-        system: the system text assembled for the open step.
-        tools: the tool schemas assembled for the open step.
+        prompt: what was assembled for the open step.
         prior: failures of earlier attempts of the open step (H6).
         revision: attempts of this attached agent so far (Q9).
         snapshots: what the model was last told by dynamic contexts (R1).
+        call: the last prepared call.
+        routes: the revision of the models that it was prepared on (Q4).
+        told: the call whose model the latest context tells of.
     """
 
     header: RequestHeader | None = None
     context: RequestContext | None = None
     fresh: bool = False
     override: CallConfig | None = None
-    system: str = ""
-    tools: tuple[ToolSchema, ...] = ()
+    prompt: Prompt = field(factory=Prompt)
     prior: list[Failure] = field(factory=list[Failure])
     revision: int = 0
     snapshots: Snapshots = field(factory=Snapshots)
     call: PreparedCall | None = None
+    routes: int = -1
     told: PreparedCall | None = None
-    _prepared: tuple[CallConfig, CallConfig | None, int, PreparedCall] | None = None
-
-    def assembled(self, system: str, tools: tuple[ToolSchema, ...]) -> None:
-        """Keep what was assembled for the step that is being admitted."""
-        self.system, self.tools = system, tools
-
-    def prepared(self, models: Models, config: CallConfig) -> PreparedCall | None:
-        """The call that was prepared for the same configuration on the same registrations, if any."""
-        known = self._prepared
-        if known is None or known[0] is not config or known[2] != models.revision:
-            return None
-        return known[3] if known[1] is (self.header.config if self.header is not None else None) else None
-
-    async def prepare(self, models: Models, config: CallConfig) -> PreparedCall:
-        """Prepare the call, and remember it for the requests that follow (Q4)."""
-        last = self.header.config if self.header is not None else None
-        call = await models.prepare(config, last)
-        self._prepared = (config, last, models.revision, call)
-        return call
 
 
 def restore_requests(events: Sequence[Event], override: CallConfig | None) -> RequestState:

@@ -15,6 +15,7 @@ from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
 from ..words.failures import failure_of
 from ..words.reasons import Cause
+from ..words.signal import SignalSource
 from .activity import Activity
 from .admission import run_admission
 from .convergence import Convergence
@@ -89,10 +90,10 @@ class Runner:
         """Run an operation next; its outcome is fed."""
         self._next = operation
         if isinstance(operation, fx.Maintain):
-            self.activity.renew()
+            self.activity.signal = SignalSource()
         if not self.running:
             self.running = True
-            self._shared.host.spawn(self._run, "treadle.loop.runner.Runner._run")
+            self._shared.host.start(self._run)
 
     def abort(self, cause: Cause) -> None:
         """Cancel what runs; its signal is set before anything unwinds (C3)."""

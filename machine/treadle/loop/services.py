@@ -33,8 +33,13 @@ class Services(Protocol):
         """Answers pre-execute hooks that ask; nobody does without one (K2)."""
         ...
 
+    @property
+    def start(self) -> Callable[[Callable[[], Awaitable[Any]]], None]:
+        """Starts a task of the host's own that raises nothing, in the host's context (O7)."""
+        ...
+
     def spawn(self, run: Callable[[], Awaitable[Any]], name: str | None = None) -> None:
-        """Start a task of the host's own (O7)."""
+        """As ``start``, for a task that may raise: the host ends with what it raised (O7, H5)."""
         ...
 
     def leave(self, error: BaseException) -> None:

@@ -15,7 +15,7 @@ async def run_stopping(activity: Activity, operation: Stop) -> i.Stopped:
     """Await every ``agent/turn-stopping`` listener; afterwards the inbox decides (T4)."""
     await trio.lowlevel.checkpoint_if_cancelled()
     agent = activity.agent
-    listeners = agent.scope.listeners(TURN_STOPPING)
+    listeners = agent.scope.heard[TURN_STOPPING]
     if listeners:
         await serial(listeners, TurnIsStopping(agent, operation.turn, activity.signal))
     return i.Stopped()

@@ -6,6 +6,7 @@ The driver's loop appends deltas of the open run straight to ``texts`` and ``tim
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -91,7 +92,7 @@ class Recorder(msgspec.Struct):
     delta: type | None = None
     index: int = -1
     texts: list[str] = []
-    times: array[float] = msgspec.field(default_factory=lambda: array("d"))
+    times: array[float] = msgspec.field(default_factory=partial(array, "d"))
     finish: Finish | None = None
     finish_replay: Any = None
     usage: Usage | None = None

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from ..errors import MisuseError, PromptError
-from ..hooks.points import PromptAssembly
+from ..hooks.points import Prompt, PromptAssembly
 from ..hooks.scope import Disposer, Scope
 from ..lossless import text_is_lossless
+from ..tools.registry import toolset
 from ..words.call_config import ToolSchema
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ class PromptRegistry:
         table.pop(PERSONA, None)
         if text:
             table[PERSONA] = Section(PERSONA, _content(PERSONA, text), PERSONA_ORDER, False, template=False)
-        self._scope.invalidate("prompt")
+        self._scope.changed()
 
     def own_persona(self) -> str:
         """This scope's own persona where it is plain text, else empty."""
@@ -169,12 +170,12 @@ class PromptRegistry:
         if name in table:
             raise MisuseError(f"scope {scope.name!r} has a prompt {kind} named {name!r} already (R1)")
         table[name] = part
-        scope.invalidate("prompt")
+        scope.changed()
 
         def dispose() -> None:
             if scope.own(kind).get(name) is part:
                 del scope.table(kind)[name]
-                scope.invalidate("prompt")
+                scope.changed()
 
         return dispose
 
@@ -203,16 +204,26 @@ _NOTHING = PromptParts((), (), {}, {}, "")
 
 
 def prompt_parts(scope: Scope) -> PromptParts:
-    """What is visible in a scope; cached until a registration changes."""
-    cached = scope.shown("prompt")
-    if cached is not None:
-        return cached
-    scope = scope.telling()
+    """What is visible in a scope."""
+    parts: PromptParts = scope.shown[_parts]
+    return parts
+
+
+def fixed_prompt(scope: Scope) -> Prompt | None:
+    """The whole prompt, where it is the same at every step until a registration changes; ``None`` elsewhere.
+
+    Read it as ``scope.shown[fixed_prompt]``.
+    """
+    text = prompt_parts(scope).text
+    return Prompt(text, toolset(scope).schemas) if text is not None else None
+
+
+def _parts(scope: Scope) -> PromptParts:
     outer = prompt_parts(scope.parent) if scope.parent is not None else _NOTHING
     kinds = ("section", "context", "variable", "tool-schemas")
     layers = scope.layers()
     if not any([layer.own(kind) for layer in layers for kind in kinds]):
-        return scope.remember("prompt", outer)
+        return outer
     sections = {section.name: section for section in outer.sections}
     contexts = {context.name: context for context in outer.contexts}
     variables, schemas = dict(outer.variables), dict(outer.schemas)
@@ -222,14 +233,13 @@ def prompt_parts(scope: Scope) -> PromptParts:
         variables |= layer.own("variable")
         schemas |= layer.own("tool-schemas")
     ordered = tuple(sorted(sections.values(), key=_place))
-    parts = PromptParts(
+    return PromptParts(
         ordered,
         tuple(sorted(contexts.values(), key=_place)),
         variables,
         {name: schemas[name] for name in sorted(schemas)},
         None if contexts or schemas else _fixed(ordered, variables),
     )
-    return scope.remember("prompt", parts)
 
 
 def _place(part: Section | Context) -> tuple[float, str]:

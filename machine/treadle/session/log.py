@@ -107,6 +107,9 @@ class Session:
         events: what the log holds already, checked as it is taken in.
         clock: milliseconds since the epoch, for new events.
 
+    Attributes:
+        surface: the nodes of the history, to be read only (S4).
+
     Raises:
         SessionCorrupt: the events are not numbered 0, 1, 2, …, or their surface metadata does not fit.
     """
@@ -118,13 +121,13 @@ class Session:
         "_events",
         "_listener",
         "_sink",
-        "_surface",
         "call_ids",
         "cells",
         "checks",
         "driven",
         "header",
         "recorded",
+        "surface",
     )
 
     def __init__(
@@ -137,7 +140,7 @@ class Session:
         self.cells: dict[Any, Any] | None = None
         self.checks: Checks | None = None
         self._events: list[Event] = []
-        self._surface = Surface()
+        self.surface = Surface()
         self._call_seqs: dict[str, int] = {}
         self._clock = clock
         self._appending = False
@@ -158,14 +161,10 @@ class Session:
         """All events, in order; a live, read-only view."""
         return Live(self._events)
 
-    @property
-    def surface(self) -> Surface:
-        """The nodes of the history; read only."""
-        return self._surface
-
     def history(self) -> Snapshot[Message]:
         """The model-visible history derived from the log, as of now (S4)."""
-        return self._surface.history()
+        messages = self.surface.messages
+        return Snapshot(messages, len(messages))
 
     def __len__(self) -> int:
         return len(self._events)
@@ -257,7 +256,7 @@ class Session:
     def _take(self, entry: Event) -> None:
         data = entry.data
         if entry.surface_op is not None:
-            self._surface.apply(entry)
+            self.surface.apply(entry)
             if type(data) is UserMessageAdded:
                 self.recorded.add(data.message.id)
             elif type(data) is ToolResultAdded:
@@ -293,7 +292,7 @@ class Session:
             if type(seq) is not int or not 0 <= seq < len(self._events):
                 raise MisuseError(f"source seq {seq!r} names no earlier event (S3)")
         if type(op) is Replace:
-            self._surface.check(op, sources)
+            self.surface.check(op, sources)
 
     def _check_identity(self, data: Any, op: SurfaceOp | None) -> None:
         """Refuse what would break identities (I1) or pairing (N1)."""
@@ -301,10 +300,10 @@ class Session:
             raise MisuseError(f"user message {data.message.id!r} is recorded already (I1)")
         if not type_of(data).surface:
             return
-        messages: list[Message] = list(self._surface.messages)
+        messages: list[Message] = list(self.surface.messages)
         if type(op) is Replace:
-            first, last = self._surface.place(op)
-            nodes = self._surface.nodes
+            first, last = self.surface.place(op)
+            nodes = self.surface.nodes
             messages = [node.message for node in (*nodes[:first], *nodes[last + 1 :]) if node.message is not None]
         missing = unpaired(messages)
         if missing and (type(op) is Replace or self.driven):

@@ -6,7 +6,6 @@ import msgspec
 from attrs import define, field
 
 from ..errors import MisuseError
-from ..views import Snapshot
 from ..words.events import (
     APPEND,
     AssistantMessageAdded,
@@ -65,10 +64,6 @@ class Surface:
     nodes: list[Node] = field(factory=list[Node])
     messages: list[Message] = field(factory=list[Message])
     system: list[Node] = field(factory=list[Node])
-
-    def history(self) -> Snapshot[Message]:
-        """The derived history as of now; it does not change afterwards."""
-        return Snapshot(self.messages)
 
     def place(self, op: Replace) -> tuple[int, int]:
         """Where the range of a replacement lies now.

@@ -65,12 +65,12 @@ class ToolRegistry:
         if tool.name in table:
             raise MisuseError(f"scope {scope.name!r} has a tool named {tool.name!r} already")
         table[tool.name] = tool
-        scope.invalidate("tools")
+        scope.changed()
 
         def dispose() -> None:
             if scope.own("tools").get(tool.name) is tool:
                 del scope.table("tools")[tool.name]
-                scope.invalidate("tools")
+                scope.changed()
 
         return dispose
 
@@ -88,18 +88,18 @@ class ToolRegistry:
         scope = self._scope
         scope.check_open()
         scope.table("tool-order")["order"] = tuple(names)
-        scope.invalidate("tools")
+        scope.changed()
 
     def _add(self, kind: str, value: Any) -> Disposer:
         scope = self._scope
         scope.check_open()
         key = str(next(_KEYS))
         scope.table(kind)[key] = value
-        scope.invalidate("tools")
+        scope.changed()
 
         def dispose() -> None:
             if scope.own(kind).pop(key, None) is not None:
-                scope.invalidate("tools")
+                scope.changed()
 
         return dispose
 
@@ -119,11 +119,12 @@ _KEYS = count()
 
 
 def toolset(scope: Scope) -> ToolSet:
-    """The tools visible in a scope; cached until a registration changes."""
-    cached = scope.shown("tools")
-    if cached is not None:
-        return cached[0]
-    scope = scope.telling()
+    """The tools visible in a scope."""
+    tools: ToolSet = scope.shown[_toolset]
+    return tools
+
+
+def _toolset(scope: Scope) -> ToolSet:
     outer = toolset(scope.parent) if scope.parent is not None else _EMPTY
     by_name, watchers = outer.by_name, outer.guards
     for layer in scope.layers():
@@ -137,11 +138,8 @@ def toolset(scope: Scope) -> ToolSet:
         if own_guards:
             watchers = (*watchers, *own_guards.values())
     if by_name is outer.by_name and watchers is outer.guards and not scope.own("tool-order"):
-        scope.remember("tools", (outer,))
         return outer
-    found = ToolSet(by_name, tuple([tool.schema for tool in _in_order(by_name, tool_order(scope))]), watchers)
-    scope.remember("tools", (found,))
-    return found
+    return ToolSet(by_name, tuple([tool.schema for tool in _in_order(by_name, tool_order(scope))]), watchers)
 
 
 def _in_order(by_name: dict[str, Tool], order: tuple[str, ...]) -> list[Tool]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import trio
+from attrs import define, field
 
 from .reasons import Cause
 
 
+@define(eq=False, repr=False)
 class Signal:
     """Tells whether and why the operation's turn was cancelled. It stays readable afterwards and grants nothing."""
 
-    __slots__ = ("_cause", "_event")
-
-    def __init__(self) -> None:
-        self._cause: Cause | None = None
-        self._event: trio.Event | None = None
+    _cause: Cause | None = field(default=None, init=False)
+    _event: trio.Event | None = field(default=None, init=False)
 
     @property
     def cancelled(self) -> bool:
@@ -41,10 +40,9 @@ class Signal:
         return f"<Signal {'cancelled: ' + repr(self._cause) if self._cause is not None else 'live'}>"
 
 
+@define(eq=False, repr=False)
 class SignalSource(Signal):
     """The loop's side: the signal that it cancels. Whoever is handed one knows it as a ``Signal`` only."""
-
-    __slots__ = ()
 
     def cancel(self, cause: Cause) -> None:
         """The turn is cancelled; the first cause stands (C2)."""

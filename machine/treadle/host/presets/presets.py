@@ -264,7 +264,7 @@ class Presets:
         if bound is not None and bound.revision is revision and recorded_preset(session) == id:
             return id
         finish = self._rebind(agent.scope, revision)
-        listeners = agent.scope.listeners(PRESET_SELECTED)
+        listeners = agent.scope.heard[PRESET_SELECTED]
         if listeners:
             emit(listeners, PresetChosen(agent.id, id), partial(report_listener, agent))
         await finish()

@@ -1,14 +1,28 @@
-"""Receipts: what becomes of a delivered message (D8)."""
+"""Deliveries: the message that is made of text, and the receipt that tells what becomes of it (D1, D3, D8)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 import trio
+from attrs import define, field
 
+from ..ids import new_id
 from ..kernel.effects import Admitted, Fate, Rejected
+from ..words.messages import USER, Source, Text, UserMessage, check_user_message
 
 
+def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
+    """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
+    return UserMessage(id if id is not None else new_id(), (Text(text),), source)
+
+
+def checked(given: UserMessage | str) -> UserMessage:
+    """Check a message, or make one of text (D3)."""
+    return message(given) if isinstance(given, str) else check_user_message(given)
+
+
+@define(eq=False, repr=False)
 class Receipt:
     """Returned by every delivery; tells the message's fate once it is known.
 
@@ -16,13 +30,10 @@ class Receipt:
         message_id: the message.
     """
 
-    __slots__ = ("_event", "_fate", "_hold", "message_id")
-
-    def __init__(self, message_id: str) -> None:
-        self.message_id = message_id
-        self._fate: Fate | None = None
-        self._event: trio.Event | None = None
-        self._hold: Callable[[], Awaitable[None]] | None = None
+    message_id: str
+    _fate: Fate | None = field(default=None, init=False)
+    _event: trio.Event | None = field(default=None, init=False)
+    _hold: Callable[[], Awaitable[None]] | None = field(default=None, init=False)
 
     @property
     def fate(self) -> Fate | None:
