@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import trio
 
-import treadle
 from tests.stage import stage
 from treadle import Failure, ModelFailure
 from treadle.hooks import PROMPT_SUBMIT, SESSION_FLUSH, BlockPrompt
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
-from treadle.session import StepEnd
+from treadle.session import StepEnd, decode_event, encode_event
 from treadle.words.failures import failure_of
 
 
@@ -26,7 +25,7 @@ async def test_a_block_whose_reason_utf8_cannot_carry_is_recorded_repaired() -> 
         s.agent.followup("a")
         ended = await s.agent.when_idle()
         assert isinstance(ended, treadle.Blocked)
-        assert all(treadle.decode_event(treadle.encode_event(entry)) == entry for entry in s.agent.session.events)
+        assert all(decode_event(encode_event(entry)) == entry for entry in s.agent.session.events)
 
 
 @pytest.mark.rule("Q5", "S1")
@@ -44,7 +43,7 @@ async def test_what_an_adapter_reports_wrongly_still_reads_back(chunks: list[tre
         s.agent.followup("a")
         ended = await s.agent.when_idle()
         assert isinstance(ended, treadle.Errored)
-        assert all(treadle.decode_event(treadle.encode_event(entry)) == entry for entry in s.agent.session.events)
+        assert all(decode_event(encode_event(entry)) == entry for entry in s.agent.session.events)
 
 
 @pytest.mark.rule("T9", "L8")
