@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 import trio
 
+import treadle
 from tests.stage import stage
 from treadle import Failure, ModelFailure
+from treadle.errors import InvariantViolated
 from treadle.hooks import PROMPT_SUBMIT, SESSION_FLUSH, BlockPrompt
-from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta, Usage, UsageReport
+from treadle.models import BlockEnd, BlockStart, Chunk, Finish, Finished, TextDelta, Usage, UsageReport
 from treadle.session import StepEnd, decode_event, encode_event
 from treadle.words.failures import failure_of
 
 
-def text(*more: treadle.Chunk, kind: str = "text") -> list[treadle.Chunk]:
+def text(*more: Chunk, kind: str = "text") -> list[Chunk]:
     start = BlockStart(0, kind)  # type: ignore[arg-type]
     return [start, TextDelta(0, "a"), BlockEnd(0), *more, Finished(Finish("stop"))]
 
@@ -38,7 +40,7 @@ async def test_a_block_whose_reason_utf8_cannot_carry_is_recorded_repaired() -> 
     ],
     ids=["a block of no kind", "half a token", "a status in text"],
 )
-async def test_what_an_adapter_reports_wrongly_still_reads_back(chunks: list[treadle.Chunk]) -> None:
+async def test_what_an_adapter_reports_wrongly_still_reads_back(chunks: list[Chunk]) -> None:
     async with stage(chunks) as s:
         s.agent.followup("a")
         ended = await s.agent.when_idle()
@@ -68,7 +70,7 @@ async def test_an_answer_whose_stream_fails_to_close_stands() -> None:
         def __aiter__(self) -> Stream:
             return self
 
-        async def __anext__(self) -> treadle.Chunk:
+        async def __anext__(self) -> Chunk:
             return next(self.chunks)
 
         async def aclose(self) -> None:
@@ -122,5 +124,5 @@ async def test_with_checks_on_an_event_that_breaks_the_grammar_raises_where_it_i
     async with treadle.open_agent(model=treadle.ScriptedModel(["one"]), checks=True) as agent:
         agent.followup("a")
         assert isinstance(await agent.when_idle(), treadle.Completed)
-        with pytest.raises(treadle.InvariantViolated):
+        with pytest.raises(InvariantViolated):
             agent.session.commit(StepEnd(1, 1))
