@@ -347,12 +347,12 @@ class Scope:
 
     def _read_above(self) -> None:
         """Nothing but kept listeners is registered here any more: what else is read is the parent's own mapping."""
-        self.heard.clear()
-        self.shown.clear()
         if self.parent is not None:
             self.shown = self.parent.shown
             if self._listeners is None:
                 self.heard = self.parent.heard
+                return
+        self.heard.clear()
 
     async def _end_tasks(self) -> None:
         for cancel_scope in list(self._tasks or ()):
