@@ -21,43 +21,33 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import trio
 
 from ..errors import MisuseError, ScopeClosed
 from .dispatch import Emit, HookPoint, Listener, Serial, Waterfall
 
-T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 P = TypeVar("P")
 R = TypeVar("R")
 Disposer = Callable[[], None]
 """Takes a registration back; calling it again does nothing (O5)."""
+Heard: TypeAlias = "Derived[HookPoint[Any], tuple[Listener, ...]]"
+Shown: TypeAlias = "Derived[Callable[[Scope], Any], Any]"
 
 
-class Heard(dict[HookPoint[Any], tuple[Listener, ...]]):
-    """Who listens at each point in ``scope``, and in the scopes below it that add nothing; derived when first asked."""
+class Derived(dict[K, V]):
+    """Answers of ``derive``, each made when it is first asked for and kept until it is taken out."""
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_derive",)
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, derive: Callable[[K], V]) -> None:
+        self._derive = derive
 
-    def __missing__(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
-        listeners = self[point] = self._scope.hear(point)
-        return listeners
-
-
-class Shown(dict[Callable[["Scope"], Any], Any]):
-    """What functions make of the registrations visible in ``scope``; each is called when first asked for its answer."""
-
-    __slots__ = ("_scope",)
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    def __missing__(self, derive: Callable[[Scope], Any]) -> Any:
-        answer = self[derive] = derive(self._scope)
+    def __missing__(self, key: K) -> V:
+        answer = self[key] = self._derive(key)
         return answer
 
 
@@ -105,8 +95,8 @@ class Scope:
         self._children: dict[Scope, Callable[[], Any] | None] | None = None
         self._closers: dict[object, Callable[[], Any]] | None = None
         self._listeners: dict[HookPoint[Any], list[Listener]] | None = None
-        self.heard: Heard = parent.heard if parent is not None else Heard(self)
-        self.shown: Shown = parent.shown if parent is not None else Shown(self)
+        self.heard: Heard = parent.heard if parent is not None else Derived(self._hear)
+        self.shown: Shown = parent.shown if parent is not None else Derived(self._show)
         self._tables: dict[str, dict[str, Any]] | None = None
         self._tasks: dict[trio.CancelScope, trio.Event] | None = None
         self._ending: trio.Event | None = None
@@ -146,7 +136,7 @@ class Scope:
         listener = Listener(function, self)
         if self._listeners is None:
             self._listeners = {}
-            self._share_heard(Heard(self), self.heard)
+            self._share(self.heard, Derived(self._hear))
         self._listeners.setdefault(point, []).append(listener)
         self._unhear(point)
 
@@ -187,13 +177,26 @@ class Scope:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def hear(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
-        """Derive who listens at a point; whoever asks reads ``heard``."""
+    def _hear(self, point: HookPoint[Any]) -> tuple[Listener, ...]:
         found = self.parent.heard[point] if self.parent is not None else ()
         for layer in self.layers():
             if layer._listeners is not None:
                 found = (*found, *layer._listeners.get(point, ()))
         return found
+
+    def _show(self, derive: Callable[[Scope], Any]) -> Any:
+        return derive(self)
+
+    def _share(self, before: Derived[Any, Any], fresh: Derived[Any, Any]) -> None:
+        """Read ``fresh`` from now on, here and below, wherever ``before`` was read."""
+        if self.heard is before:
+            self.heard = fresh
+        elif self.shown is before:
+            self.shown = fresh
+        else:
+            return
+        for child in self._children or ():
+            child._share(before, fresh)
 
     def _unhear(self, point: HookPoint[Any]) -> None:
         """Forget who listens at a point, here and below."""
@@ -206,20 +209,6 @@ class Scope:
         self.shown.clear()
         for scope in (*(self._children or ()), *(self._joiners or ())):
             scope.changed()
-
-    def _share_heard(self, heard: Heard, before: Heard) -> None:
-        """Read ``heard`` from now on, here and below, wherever ``before`` was read."""
-        if self.heard is before:
-            self.heard = heard
-            for child in self._children or ():
-                child._share_heard(heard, before)
-
-    def _share_shown(self, shown: Shown, before: Shown) -> None:
-        """As ``_share_heard``, for what is shown."""
-        if self.shown is before:
-            self.shown = shown
-            for child in self._children or ():
-                child._share_shown(shown, before)
 
     # --- a second layer -----------------------------------------------------------------------------------------------
 
@@ -237,8 +226,8 @@ class Scope:
         layer.check_open()
         if self._joined is not None:
             raise MisuseError(f"scope {self.name!r} has joined {self._joined.name!r} already; leave that first")
-        self._share_heard(Heard(self), self.heard)
-        self._share_shown(Shown(self), self.shown)
+        self._share(self.heard, Derived(self._hear))
+        self._share(self.shown, Derived(self._show))
         self._joined = layer
         if layer._joiners is None:
             layer._joiners = {}
@@ -270,7 +259,7 @@ class Scope:
         """This scope's own registrations of one kind, by name."""
         if self._tables is None:
             self._tables = {}
-            self._share_shown(Shown(self), self.shown)
+            self._share(self.shown, Derived(self._show))
         return self._tables.setdefault(kind, {})
 
     def own(self, kind: str) -> dict[str, Any]:
@@ -348,12 +337,12 @@ class Scope:
 
     def _read_above(self) -> None:
         """Nothing but kept listeners is registered here any more: what else is read is the parent's own mapping."""
-        self.heard.clear()
-        self.shown.clear()
         if self.parent is not None:
             self.shown = self.parent.shown
             if self._listeners is None:
                 self.heard = self.parent.heard
+                return
+        self.heard.clear()
 
     async def _end_tasks(self) -> None:
         for cancel_scope in list(self._tasks or ()):
