@@ -15,7 +15,7 @@ from docs import rooms
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "machine" / "treadle"
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
-NAMED = re.compile(r"`([\w./-]+\.(?:py|md|json|svg)|[\w.-]+/[\w./-]*(?=`(?!\]\()))(?:: ([\w.]+))?`")
+NAMED = re.compile(r"`([\w./-]+\.(?:py|md|json|svg)|\w[\w.-]*/[\w./-]*(?=`(?!\]\()))(?:: ([\w.]+))?`")
 """Files, and what in them; folders, where they are not links."""
 LINKED = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 
