@@ -1,1 +1,1 @@
-"""What connects treadle to the world: models, stores, tool sources and hosts."""
+"""What connects treadle to the world: models over HTTP, and stores."""

@@ -32,13 +32,13 @@ is why there is a ``Reread`` effect: told first, decided afterwards, or a listen
 
 The modules know each other in one direction, each only what stands before it::
 
-    inputs, effects, schedule, inbox   what is said, and the arithmetic of tool calls and pending lists
-    missing_results                    what the model reads for a call without a result of its own
-    state                              what is known of one agent; claiming, recording, settling
-    verbs                              what rows do
-    lifecycle                          the table, the machine made from it, ``fire``
-    calls, outcomes                    which trigger an input means
-    kernel                             who takes which input
+    inputs, effects, schedule, pending   what is said, and the arithmetic of tool calls and pending lists
+    missing_results                      what the model reads for a call without a result of its own
+    state                                what is known of one agent; claiming, recording, settling
+    verbs                                what rows do
+    lifecycle                            the table, the machine made from it, ``fire``
+    commands, outcomes                   which trigger an input means
+    kernel                               who takes which input
 
 The state names its lifecycle by what it asks of it (``Table``), since the table stands above: its rows are made of verbs.
 """

@@ -1,4 +1,20 @@
-"""The write path that stores share: a queue, a fixed window, and group commit (P1, P7)."""
+"""The write path that stores share: a queue, a fixed window, and group commit.
+
+How it works. The log in memory is ahead of the disk: ``add`` encodes an event, queues it and returns, so that nobody who
+records waits. Three counts say how far the events are: accepted, written (the operating system has them), durable (on
+disk, as far as the store's policy goes).
+
+One write is under way at a time, and whoever needs one makes it: a barrier (``flush``, ``written``) at once, the background
+a window after the first event that waits, or sooner when much has come together. Everybody else parks until it is over
+and looks again; what arrived meanwhile goes out together in the next one. That is the group commit: there is no leader
+to choose, and nothing to schedule. A write is shielded, so a barrier that is cancelled leaves no part of a batch behind.
+
+A write is all or nothing. What failed goes back to the front of the queue, and the next event or barrier tries again; the
+background tells of a failing store once, not at every window. Two failures are final, since going on would leave a gap or
+write beside somebody else: an event that cannot be encoded, and a lock that was lost. From then on events are counted
+and not kept, and every barrier raises. ``close`` writes what is left and lets go of the lock, whether or not that
+succeeded (P1, P7, N6, N8).
+"""
 
 from __future__ import annotations
 
