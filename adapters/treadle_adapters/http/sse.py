@@ -11,9 +11,10 @@ from httpx_sse import ServerSentEvent
 # Its reader of lines is not exported; the public one pulls from a response and cuts lines in its own way.
 from httpx_sse._decoders import SSEDecoder  # pyright: ignore[reportPrivateUsage]
 
-from treadle.words.failures import Code, Failure, ModelFailure
+from treadle.models.bounds import DEFAULT_BOUNDS, exceeded
+from treadle.words.failures import Code
 
-MAX_EVENT_BYTES = 16 * 1024 * 1024
+MAX_EVENT_BYTES = DEFAULT_BOUNDS.bytes
 """How long one event may be (X3)."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -82,5 +83,5 @@ class EventReader:
 
     def _check(self) -> None:
         if self._size > self._limit:
-            text = f"one event of the stream is longer than {self._limit} bytes (X3)"
-            raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value))
+            text = f"one event of the stream is longer than {self._limit} bytes"
+            raise exceeded(text, "max_answer_bytes", Code.MALFORMED_RESPONSE)

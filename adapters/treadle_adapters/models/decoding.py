@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
+from treadle.models.bounds import DEFAULT_BOUNDS, AnswerBounds
 from treadle.words.failures import Code, Failure, ModelFailure
 from treadle.words.stream import Chunk, Finish, Finished
 
 from ..http.failures import SHOWN, beginning, failure_of_error
-from ..http.sse import MAX_EVENT_BYTES, EventReader
+from ..http.sse import EventReader
 from .shapes import NotJson, as_object, json_or_none
-from .writer import ChunkWriter, too_much
-
-MAX_STREAM_BYTES = 1024 * 1024 * 1024
-"""How many bytes one answer may have on the wire, envelopes included (X3)."""
+from .writer import ChunkWriter
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -83,11 +81,16 @@ class Reply:
 
     Attributes:
         failure: why the attempt failed; nothing more is read then.
+
+    Args:
+        decoder: reads the events.
+        bounds: what the answer may be; no event and no document is longer than its ``bytes`` (X3).
     """
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
         self._decoder = decoder
-        self._reader = EventReader()
+        decoder.write.bounds = self._bounds = bounds
+        self._reader = EventReader(bounds.bytes)
         self._mode = ""
         self._head = b""
         self._document: list[bytes] = []
@@ -108,8 +111,8 @@ class Reply:
         """Take the next bytes of the body."""
         self._size += len(data)
         try:
-            if self._size > MAX_STREAM_BYTES:
-                raise too_much(f"a body of more than {MAX_STREAM_BYTES} bytes")
+            if self._size > self._bounds.wire:
+                raise self._bounds.too_large(f"more than {self._bounds.wire} bytes came for it")
             if self._mode == "events":
                 self._events(data)
             elif self._mode == "document":
@@ -145,9 +148,11 @@ class Reply:
     def _begin(self, data: bytes) -> None:
         self._head += data
         head = self._head.removeprefix(_BOM).lstrip(_BLANKS)
+        if not head:  # of blanks only the last counts: whether a line begins after it
+            self._head = self._head[-1:] if self._head[-1:] in _BLANKS else self._head
         if not head or _BOM.startswith(head):
-            if len(self._head) > MAX_EVENT_BYTES:
-                raise too_much("blanks only")
+            if self._size > self._bounds.bytes:
+                raise self._bounds.too_large("it begins with blanks only")
             return
         self._mode = "document" if head[:1] in b"{[<" else "events"
         body, self._head = self._head, head[: SHOWN * 8]
@@ -166,8 +171,9 @@ class Reply:
                 return
 
     def _collect(self, data: bytes) -> None:
-        if self._size > MAX_EVENT_BYTES:
-            raise too_much(f"a body of more than {MAX_EVENT_BYTES} bytes that is no stream: {beginning(self._head)}")
+        if self._size > self._bounds.bytes:
+            text = f"a body of more than {self._bounds.bytes} bytes that is no stream: {beginning(self._head)}"
+            raise self._bounds.too_large(text)
         self._document.append(data)
 
     def _rest(self) -> None:

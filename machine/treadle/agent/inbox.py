@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..ids import new_id
 from ..kernel import inputs as i
 from ..kernel.pending import normalize, whole
-from ..words.messages import USER, Source, Text, UserMessage, check_user_message
+from ..words.messages import USER, Source, Text, UserMessage, check_batch, check_user_message
 
 if TYPE_CHECKING:
     from ..words.events import Target
@@ -21,7 +21,7 @@ def message(text: str, *, id: str | None = None, source: Source = USER) -> UserM
 
 def checked(given: UserMessage | str) -> UserMessage:
     """Check a message, or make one of text (D3)."""
-    return message(given) if isinstance(given, str) else check_user_message(given)
+    return check_user_message(message(given) if isinstance(given, str) else given)
 
 
 class Inbox:
@@ -83,6 +83,7 @@ class Inbox:
         engine = self._engine
         engine.check_thread()
         messages = tuple([checked(message) for message in inserted])
+        check_batch(messages)
         pending = engine.kernel.inbox.list_of(target)
         at, some = normalize(len(pending), start, count)
         removed = tuple([entry.message for entry in pending[at : at + some]])

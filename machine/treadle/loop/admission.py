@@ -11,8 +11,8 @@ from ..hooks.dispatch import waterfall
 from ..hooks.points import PRE_STEP, PROMPT_SUBMIT, PromptSubmission, StepProposal
 from ..kernel import inputs as i
 from ..kernel.effects import Admit
-from ..lossless import repair_text
-from ..words.messages import UserMessage, check_user_message
+from ..lossless import check_bytes, repair_text
+from ..words.messages import UserMessage, check_batch, check_user_message
 from ..words.signal import SignalSource
 from .activity import Activity
 from .prompt import assemble
@@ -77,7 +77,9 @@ async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> 
         activity.when_cancelled(None)
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
-        return i.Refused(repair_text(str(decision.reason)), companions)
+        reason = repair_text(str(decision.reason))
+        check_bytes(len(reason), "the reason for which a prompt is blocked")
+        return i.Refused(reason, companions)
     if decision.content is None:
         contexts = decision.additional_contexts
         return (*operation.batch, *contexts) if contexts else operation.batch
@@ -97,4 +99,5 @@ def _checked(activity: Activity, operation: Admit, messages: tuple[UserMessage, 
         if message.id in seen or (message.id not in claimed and activity.facts.taken(message.id)):
             raise HookError(f"a hook entered message id {message.id!r} twice, or one that is taken (I1)")
         seen.add(message.id)
+    check_batch(messages)
     return tuple(messages)

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
+from ..errors import InvalidData, PromptError
+from ..lossless import check_bytes
 from ..models.routes import Models, PreparedCall
 from ..prompt.contexts import Snapshots
+from ..sums import ENCODER
 from ..words.call_config import CallConfig, ToolSchema
 from ..words.events import Event, RequestContext, RequestHeader
 from ..words.failures import Failure
+from ..words.messages import MOST_TEXT
 
 
 @define(eq=False)
@@ -43,7 +47,20 @@ class RequestState:
     _prepared: tuple[CallConfig, CallConfig | None, int, PreparedCall] | None = None
 
     def assembled(self, system: str, tools: tuple[ToolSchema, ...]) -> None:
-        """Keep what was assembled for the step that is being admitted."""
+        """Keep what was assembled for the step that is being admitted.
+
+        Raises:
+            PromptError: it is more than one event can hold; nothing is recorded of it (X3).
+        """
+        if len(system) > MOST_TEXT:
+            raise PromptError(
+                f"the system prompt is {len(system):,} characters, more than the {MOST_TEXT:,} allowed (X3)"
+            )
+        if tools is not self.tools and tools:
+            try:
+                check_bytes(len(ENCODER.encode(tools)), "what the tools say to the model")
+            except InvalidData as error:
+                raise PromptError(str(error)) from error
         self.system, self.tools = system, tools
 
     def prepared(self, models: Models, config: CallConfig) -> PreparedCall | None:

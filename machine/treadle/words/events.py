@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
-from ..lossless import check_depth, check_json
+from ..lossless import MAX_EVENT_BYTES, check_bytes, check_depth, check_json
 from ..sums import ENCODER, decode_hook, to_builtins
 from .call_config import CallConfig, ToolSchema
 from .failures import Failure
@@ -108,7 +108,9 @@ def detached(data: Any) -> Any:
     known = type_of(data)
     try:
         check_json(to_builtins(data))
-        return _DECODERS[known.tag].decode(ENCODER.encode(data))
+        encoded = ENCODER.encode(data)
+        check_bytes(len(encoded), f"the event {known.tag!r}", MAX_EVENT_BYTES)
+        return _DECODERS[known.tag].decode(encoded)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidData(str(error)) from error
 
