@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from treadle.models.adapter import ModelAdapter, ModelRequest
 from treadle.models.assembly import Recorder
+from treadle.models.bounds import DEFAULT_BOUNDS, AnswerBounds
 from treadle.words.call_config import CallConfig, ToolSchema
 from treadle.words.failures import Failure, ModelFailure
 from treadle.words.messages import AssistantMessage, Block, Message, Reasoning, Text, user_message
@@ -231,6 +232,7 @@ def request(
     tools: tuple[ToolSchema, ...] = (),
     config: CallConfig | None = None,
     session_id: str = "s1",
+    bounds: AnswerBounds = DEFAULT_BOUNDS,
 ) -> ModelRequest:
     return ModelRequest(
         config=config or CallConfig(provider="p", model="m-test"),
@@ -239,6 +241,7 @@ def request(
         attempt_id="a1",
         session_id=session_id,
         signal=Signal(),
+        bounds=bounds,
     )
 
 

@@ -14,6 +14,12 @@ from ..http.sse import EventReader
 from .shapes import NotJson, as_object, json_or_none
 from .writer import ChunkWriter
 
+READ = 256
+"""What one read counts beside its bytes: a body that comes in a million pieces costs as much work as a large one."""
+
+LINE = 64
+"""What one line of a stream counts beside its bytes."""
+
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 
@@ -109,7 +115,7 @@ class Reply:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the body."""
-        self._size += len(data)
+        self._size += len(data) + READ
         try:
             if self._size > self._bounds.wire:
                 raise self._bounds.too_large(f"more than {self._bounds.wire} bytes came for it")
@@ -163,7 +169,9 @@ class Reply:
 
     def _events(self, data: bytes) -> None:
         decoder = self._decoder
-        for event in self._reader.feed(data):
+        events = self._reader.feed(data)
+        self._size += LINE * self._reader.lines
+        for event in events:
             decoder.event(event.event, event.data)
             if decoder.failure is not None:
                 raise ModelFailure(decoder.failure)

@@ -52,12 +52,16 @@ class _Open(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
-    """Consecutive deltas of one block: one text and one time each."""
+    """Consecutive deltas of one block: one text and one time each; ``stamps`` are the first times in milliseconds.
+
+    They are made now and then, as the stream comes: a quarter of a million at once would hold up everybody.
+    """
 
     delta: type
     index: int
     texts: list[str]
     times: array[float]
+    stamps: list[int] = []
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -205,6 +209,7 @@ class Recorder(msgspec.Struct):
         size = self._size + sum(map(len, fresh)) + CHUNK * len(fresh) + (0 if self._measured else SEGMENT)
         if size <= self.bounds.bytes:
             self._size, self._measured = size, len(run.texts)
+            run.stamps += map(int, map(_TO_MS, run.times[len(run.stamps) :]))
             return True
         self._size += 0 if self._measured else SEGMENT
         for text in fresh:
@@ -243,7 +248,7 @@ class Recorder(msgspec.Struct):
         del self._runs[past.runs :]
         run = self._runs[-1] if self._runs else None
         if isinstance(run, _Run):
-            del run.times[past.length :]
+            del run.times[past.length :], run.stamps[past.length :]
             del run.texts[past.length :]
         self.finish, self.usage = past.finish, past.usage
         closed = dict(past.blocks)
@@ -258,7 +263,7 @@ class Recorder(msgspec.Struct):
             if isinstance(run, Segment):
                 segments.append(run)
             else:
-                times = tuple(map(int, map(_TO_MS, run.times)))
+                times = (*run.stamps, *map(int, map(_TO_MS, run.times[len(run.stamps) :])))
                 segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))
         return TimedStream(tuple(segments))
 
