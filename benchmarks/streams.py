@@ -32,7 +32,7 @@ STREAMS = int(os.environ.get("TREADLE_STREAMS", "1000"))
 EVERY = 0.5
 """Seconds between two deltas of one answer."""
 
-CANCELS = 300
+CANCELS = 200
 """Streams that are cancelled, one after the other, each followed by a new one."""
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -40,16 +40,16 @@ DELTA = b'data: {"choices":[{"index":0,"delta":{"content":"word "},"finish_reaso
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-    await reader.readexactly(int(length.split(b":")[1]))
-    writer.write(HEAD)
     try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(int(length.split(b":")[1]))
+        writer.write(HEAD)
         while not writer.is_closing():
             writer.write(b"%x\r\n%b\r\n" % (len(DELTA), DELTA))
             await writer.drain()
             await asyncio.sleep(EVERY)
-    except ConnectionError:
+    except (ConnectionError, asyncio.IncompleteReadError):
         pass  # cancelled, as it should be
     finally:
         writer.close()

@@ -30,6 +30,7 @@ from treadle.hooks.decisions import Retry
 from treadle.hooks.points import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR
 from treadle.models import assembly
 from treadle.models.assembly import Recorder, is_blank
+from treadle.models.bounds import AnswerBounds
 from treadle.words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd
 from treadle.words.failures import clean_failure, describe, failure_of
 from treadle.words.frames import FrameChunk, FrameEnd, FrameStart
@@ -206,7 +207,7 @@ def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: py
     recorder.add(UsageReport(Usage()), 0.0)
     recorder.add(TextDelta(3, "y" * 6), 0.0)
     recorder.add(TextDelta(3, "z" * 1_500), 0.0)
-    with pytest.raises(ModelFailure, match="more than 1500 bytes.*max_answer_bytes"):
+    with pytest.raises(ModelFailure, match=r"more than 1500 bytes.*max_answer_bytes"):
         recorder.check_size()
     assert recorder.blocks(calls=False) == (Text("x" * 6 + "y" * 6),)
 

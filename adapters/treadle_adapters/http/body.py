@@ -101,12 +101,13 @@ class _Unpacker:
         ended: the packed data is complete; what follows it is junk.
     """
 
-    __slots__ = ("_coding", "_inflate", "ended")
+    __slots__ = ("_coding", "_head", "_inflate", "ended")
 
     def __init__(self, header: str) -> None:
         named = [name.strip().lower() for name in header.split(",")]
         codings = [name for name in named if name not in ("", "identity")]
         self._coding = codings[0].removeprefix("x-") if len(codings) == 1 else ", ".join(codings)[:100]
+        self._head = b""
         self._inflate: Any = None
         self.ended = False
 
@@ -120,9 +121,15 @@ class _Unpacker:
         return self._inflated(data)
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:
+        if self._inflate is None:
+            self._head += data
+            if len(self._head) < 2:
+                return
+            data = self._head
+            self._inflate = zlib.decompressobj(_GZIP if self._coding == "gzip" else _deflate_of(data))
         while data and not self.ended:
             try:
-                piece = self._next(data)
+                piece = self._inflate.decompress(data, PIECE)
             except zlib.error as error:
                 text = f"the provider's packed answer is damaged: {error}"
                 raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value)) from error
@@ -130,16 +137,10 @@ class _Unpacker:
             if piece:
                 yield piece
 
-    def _next(self, data: bytes) -> bytes:
-        if self._inflate is None:
-            self._inflate = zlib.decompressobj(_GZIP if self._coding == "gzip" else _ZLIB)
-            try:
-                return self._inflate.decompress(data, PIECE)
-            except zlib.error:  # some servers send deflate without its wrapping
-                if self._coding != "deflate":
-                    raise
-                self._inflate = zlib.decompressobj(_RAW_DEFLATE)
-        return self._inflate.decompress(data, PIECE)
+
+def _deflate_of(head: bytes) -> int:
+    """Whether deflate came in its wrapping: some servers leave it out."""
+    return _ZLIB if head[0] & 15 == 8 and int.from_bytes(head[:2]) % 31 == 0 else _RAW_DEFLATE
 
 
 def _slices(data: bytes) -> Iterator[bytes]:
