@@ -10,6 +10,12 @@ from .errors import InvalidData
 MAX_DEPTH = 200
 """How deep a value may nest; beyond it lies only hostile input (X3)."""
 
+MAX_EVENT_BYTES = 512 * 1024 * 1024
+"""How long one event may be as JSON: every store takes it (SQLite's bound is 1,000,000,000 bytes) (X3)."""
+
+MAX_PART_BYTES = 64 * 1024 * 1024
+"""How long one part of an event may be as JSON: a message, a result, a prompt (X3)."""
+
 _MAX_INTEGER = 2**63 - 1
 
 
@@ -49,6 +55,16 @@ def check_depth(value: Any) -> None:
         ]
     if any([type(item) is dict or type(item) is list for item in level]):
         raise InvalidData(f"nested deeper than {MAX_DEPTH} levels (X3)")
+
+
+def check_bytes(size: int, what: str, most: int = MAX_PART_BYTES) -> None:
+    """Check that what would be recorded can be stored.
+
+    Raises:
+        InvalidData: it is longer than ``most`` bytes of JSON (X3).
+    """
+    if size > most:
+        raise InvalidData(f"{what} is {size:,} bytes as JSON, more than the {most:,} that can be recorded (X3)")
 
 
 def check_json(value: Any, path: str = "$") -> None:

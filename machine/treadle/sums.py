@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from .errors import InvalidData, MisuseError
-from .lossless import check_json
+from .lossless import check_bytes, check_json
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -105,7 +105,9 @@ class OpenSum(Generic[T]):
         try:
             plain = to_builtins(member)
             check_json(plain, path)
-            again = self.build(msgspec.json.decode(msgspec.json.encode(plain)))
+            encoded = msgspec.json.encode(plain)
+            check_bytes(len(encoded), type(member).__name__)
+            again = self.build(msgspec.json.decode(encoded))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidData(str(error), path) from error
         if again != member:

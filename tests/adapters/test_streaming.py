@@ -13,9 +13,8 @@ from trio.testing import MockClock
 
 from tests.adapters.wires import Loopback, MemoryTransport, Outcome, outcome, request
 from treadle import MisuseError, ModelFailure
-from treadle.models import BlockStart, Finished, TextDelta, UsageReport
-from treadle_adapters.http import endpoint, sse
-from treadle_adapters.models import decoding, writer
+from treadle.models import AnswerBounds, BlockStart, Finished, TextDelta, UsageReport
+from treadle_adapters.http import endpoint
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"
@@ -479,37 +478,33 @@ async def test_a_function_call_of_the_old_protocol_is_a_tool_call() -> None:
 
 
 @pytest.mark.rule("X3")
-async def test_an_event_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse.EventReader.__init__, "__defaults__", (10_000,))
+async def test_an_event_without_end_is_stopped() -> None:
     async with chat(answer(b"data: ", *[b"x" * 1000] * 100)) as model:
-        got = await outcome(model)
+        got = await outcome(model, request(bounds=AnswerBounds(10_000)))
     assert got.code == "MALFORMED_RESPONSE"
     assert got.failure is not None
     assert "longer than 10000 bytes" in got.failure.message
 
 
 @pytest.mark.rule("X3")
-async def test_an_answer_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "MAX_CHARACTERS", 100)
+async def test_an_answer_without_end_is_stopped() -> None:
     async with chat(answer(*[text("x" * 10)] * 50)) as model:
-        got = await outcome(model)
+        got = await outcome(model, request(bounds=AnswerBounds(100)))
     assert got.code == "MALFORMED_RESPONSE"
     assert len(got.text) <= 100
 
 
 @pytest.mark.rule("X3")
-async def test_a_body_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MAX_STREAM_BYTES", 5_000)
+async def test_a_body_without_end_is_stopped() -> None:
     async with chat(answer(*[b": beat\n"] * 10_000)) as model:
-        assert (await outcome(model)).code == "MALFORMED_RESPONSE"
+        assert (await outcome(model, request(bounds=AnswerBounds(5_000)))).code == "MALFORMED_RESPONSE"
 
 
 @pytest.mark.rule("X3")
 @pytest.mark.parametrize("first", [b" ", b"<"])
-async def test_a_document_without_end_is_stopped(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MAX_EVENT_BYTES", 5_000)
+async def test_a_document_without_end_is_stopped(first: bytes) -> None:
     async with chat(answer(*[first * 100] * 10_000)) as model:
-        assert (await outcome(model)).code == "MALFORMED_RESPONSE"
+        assert (await outcome(model, request(bounds=AnswerBounds(5_000)))).code == "MALFORMED_RESPONSE"
 
 
 @pytest.mark.rule("X3")

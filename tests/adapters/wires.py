@@ -18,7 +18,7 @@ import trio.testing
 from attrs import define, field, frozen
 
 from treadle import AssistantMessage, Block, Failure, Message, ModelFailure, ModelRequest, Reasoning, Signal, Text
-from treadle.models import CallConfig, Chunk, ModelAdapter, ToolSchema, Usage
+from treadle.models import DEFAULT_BOUNDS, AnswerBounds, CallConfig, Chunk, ModelAdapter, ToolSchema, Usage
 from treadle.models.assembly import Recorder
 from treadle.words.messages import user_message
 
@@ -228,6 +228,7 @@ def request(
     tools: tuple[ToolSchema, ...] = (),
     config: CallConfig | None = None,
     session_id: str = "s1",
+    bounds: AnswerBounds = DEFAULT_BOUNDS,
 ) -> ModelRequest:
     return ModelRequest(
         config=config or CallConfig(provider="p", model="m-test"),
@@ -236,6 +237,7 @@ def request(
         attempt_id="a1",
         session_id=session_id,
         signal=Signal(),
+        bounds=bounds,
     )
 
 

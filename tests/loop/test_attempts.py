@@ -23,6 +23,7 @@ from treadle import (
 )
 from treadle.hooks import ASSISTANT_STREAM, LLM_STREAM, REQUEST, REQUEST_ERROR, FrameChunk, FrameEnd, FrameStart, Retry
 from treadle.models import (
+    AnswerBounds,
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
@@ -192,9 +193,7 @@ async def test_interleaved_blocks_are_assembled_in_the_order_of_their_starts() -
 @pytest.mark.rule("Q5", "X3")
 def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "MAX_BLOCKS", 3)
-    monkeypatch.setattr(assembly, "MAX_CALLS", 2)
-    monkeypatch.setattr(assembly, "MAX_CHARACTERS", 10)
-    recorder = Recorder()
+    recorder = Recorder(bounds=AnswerBounds(bytes=1_500, calls=2))
     for index in range(2):
         recorder.add(BlockStart(index, "tool-call", "c", "t"), 0.0)
     with pytest.raises(ModelFailure, match="more than 2 tool calls"):
@@ -206,18 +205,17 @@ def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: py
     recorder.check_size()
     recorder.check_size()
     recorder.add(UsageReport(Usage()), 0.0)
-    recorder.add(TextDelta(3, "x" * 6), 0.0)
-    with pytest.raises(ModelFailure, match="more than 10 characters"):
+    recorder.add(TextDelta(3, "y" * 6), 0.0)
+    recorder.add(TextDelta(3, "z" * 1_500), 0.0)
+    with pytest.raises(ModelFailure, match=r"more than 1500 bytes.*max_answer_bytes"):
         recorder.check_size()
-    with pytest.raises(ModelFailure, match="more than 10 characters"):
-        recorder.blocks()
+    assert recorder.blocks(calls=False) == (Text("x" * 6 + "y" * 6),)
 
 
 @pytest.mark.slow
 @pytest.mark.rule("Q5", "X3", "N7")
 @pytest.mark.parametrize("framed", [True, False])
-async def test_an_endless_answer_is_cut_off_and_lets_others_run(framed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "MAX_CHARACTERS", 16_000_000)
+async def test_an_endless_answer_is_cut_off_and_lets_others_run(framed: bool) -> None:
     beats: list[int] = []
 
     async def endless(request: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -12,16 +13,12 @@ import trio
 
 from treadle import MisuseError
 
+from .body import ACCEPT_ENCODING, Body
 from .credentials import Credential
-
-KEPT_CONNECTIONS = 32
-"""How many idle connections are kept for the next requests."""
-
-KEPT_FOR = 30.0
-"""Seconds an idle connection is kept; many servers close theirs soon after."""
+from .pools import KEPT_CONNECTIONS, Pools
 
 STALE_CONNECTIONS = KEPT_CONNECTIONS + 1
-"""How many kept connections a request may find closed."""
+"""How many kept connections of its pool a request may find closed."""
 
 
 def user_agent() -> str:
@@ -76,9 +73,9 @@ class Endpoint:
         self._shown = str(self._base.copy_with(query=None, fragment=None))
         self._given = client
         self._transport = transport
-        self._made: tuple[trio.lowlevel.TrioToken, httpx.AsyncClient] | None = None
+        self._pools: Pools | None = None
         self.credential = credential
-        self._headers = httpx.Headers({"User-Agent": user_agent(), **login})
+        self._headers = httpx.Headers({"User-Agent": user_agent(), "Accept-Encoding": ACCEPT_ENCODING, **login})
         for name, value in (headers or {}).items():
             if not (name + value).isascii() or not (name + value).isprintable() or not name:
                 raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
@@ -112,8 +109,8 @@ class Endpoint:
         headers: Mapping[str, str],
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        """Send a request and return the response once its headers came; its body is still to be read, and closed.
+    ) -> Body:
+        """Send a request and return the response once its headers came; it is still to be read, and closed.
 
         Neither httpx's timeouts nor redirects apply: ``IdleWatchdog`` bounds the waits, and a redirect is an answer.
 
@@ -121,18 +118,32 @@ class Endpoint:
         before a byte of the answer came, the request goes out over another connection: it is still the one attempt
         (Q6), since nothing of an answer came. A connection made for this request is given no second chance.
         """
-        client = self._client()
         merged = self._headers.copy()
         merged.update(headers)
         url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
         if params:
             url = url.copy_merge_params(dict(params))
+        if self._given is not None:
+            return Body(await self._sent(self._given, method, url, merged, content))
+        pools = self._here()
+        pool = await pools.take()
+        try:
+            response = await self._sent(pool.client, method, url, merged, content)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await pools.release(pool)
+            raise
+        return Body(response, partial(pools.release, pool))
+
+    async def _sent(
+        self, client: httpx.AsyncClient, method: str, url: httpx.URL, headers: httpx.Headers, content: bytes | None
+    ) -> httpx.Response:
         for _ in range(STALE_CONNECTIONS):
             watch = _ConnectionWatch()
             request = client.build_request(
                 method,
                 url,
-                headers=merged,
+                headers=headers,
                 content=content,
                 timeout=httpx.Timeout(None),
                 extensions={"trace": watch},
@@ -145,23 +156,17 @@ class Endpoint:
         text = f"the server closed {STALE_CONNECTIONS} kept connections in a row"
         raise httpx.RemoteProtocolError(text)
 
-    def _client(self) -> httpx.AsyncClient:
-        if self._given is not None:
-            return self._given
-        token = trio.lowlevel.current_trio_token()
-        if self._made is None or self._made[0] is not token:  # connections die with the run that made them
-            limits = httpx.Limits(
-                max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_FOR
-            )
-            client = httpx.AsyncClient(transport=self._transport, limits=limits, timeout=httpx.Timeout(None))
-            self._made = (token, client)
-        return self._made[1]
+    def _here(self) -> Pools:
+        pools = self._pools
+        if pools is None or pools.token is not trio.lowlevel.current_trio_token():
+            pools = self._pools = Pools(self._base.scheme == "https", self._transport)  # connections die with their run
+        return pools
 
     async def aclose(self) -> None:
         """Close the connections made here. A later request opens new ones."""
-        made, self._made = self._made, None
-        if made is not None:
-            await made[1].aclose()
+        pools, self._pools = self._pools, None
+        if pools is not None:
+            await pools.aclose()
 
 
 def _address(base_url: str) -> tuple[httpx.URL, dict[str, str]]:

@@ -11,19 +11,22 @@ from httpx_sse import ServerSentEvent
 # Its reader of lines is not exported; the public one pulls from a response and cuts lines in its own way.
 from httpx_sse._decoders import SSEDecoder  # pyright: ignore[reportPrivateUsage]
 
-from treadle import Failure, ModelFailure
-from treadle.models import Code
+from treadle.models import DEFAULT_BOUNDS, Code, exceeded
 
-MAX_EVENT_BYTES = 16 * 1024 * 1024
+MAX_EVENT_BYTES = DEFAULT_BOUNDS.bytes
 """How long one event may be (X3)."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class EventReader:
-    """Reads one stream, in pieces cut anywhere. Work is linear in the bytes, however they are cut (X3)."""
+    """Reads one stream, in pieces cut anywhere. Work is linear in the bytes, however they are cut (X3).
 
-    __slots__ = ("_after_cr", "_decoder", "_head", "_limit", "_rest", "_size")
+    Attributes:
+        lines: how many lines the last piece completed.
+    """
+
+    __slots__ = ("_after_cr", "_decoder", "_head", "_limit", "_rest", "_size", "lines")
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._decoder = SSEDecoder()
@@ -32,6 +35,7 @@ class EventReader:
         self._rest: list[bytes] = []
         self._after_cr = False
         self._size = 0
+        self.lines = 0
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Take the next bytes; returns the events they complete, those without data left out.
@@ -52,11 +56,13 @@ class EventReader:
         if end < 0:
             if data:
                 self._rest.append(data)
+            self.lines = 0
             self._check()
             return []
         self._rest.append(data[:end])
         lines = b"".join(self._rest).decode("utf-8", "replace").split("\n")
         self._rest = [data[end + 1 :]]
+        self.lines = len(lines)
         return self._events(lines)
 
     def close(self) -> list[ServerSentEvent]:
@@ -83,5 +89,5 @@ class EventReader:
 
     def _check(self) -> None:
         if self._size > self._limit:
-            text = f"one event of the stream is longer than {self._limit} bytes (X3)"
-            raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value))
+            text = f"one event of the stream is longer than {self._limit} bytes"
+            raise exceeded(text, "max_answer_bytes", Code.MALFORMED_RESPONSE)

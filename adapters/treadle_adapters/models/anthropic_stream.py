@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle.models import Finish, Usage
+from treadle.models import CHUNK, Finish, Usage
 
 from .decoding import Decoder
 from .encoding import encode
@@ -35,7 +35,7 @@ class _Block:
     input: Any = None
     argued: bool = False
     thinking: list[str] = field(factory=list[str])
-    signature: str = ""
+    signature: list[str] = field(factory=list[str])
     data: str = ""
 
     def replay(self) -> dict[str, str] | None:
@@ -43,7 +43,7 @@ class _Block:
         if self.kind == "redacted_thinking":
             return {"type": self.kind, "data": self.data}
         if self.kind == "thinking" and self.signature:
-            return {"type": self.kind, "thinking": "".join(self.thinking), "signature": self.signature}
+            return {"type": self.kind, "thinking": "".join(self.thinking), "signature": "".join(self.signature)}
         return None
 
 
@@ -111,10 +111,11 @@ class MessagesDecoder(Decoder):
             case "thinking":
                 self.write.open_prose("reasoning")
                 self._think(block, as_text(content.get("thinking")))
-                block.signature = as_text(content.get("signature"))
+                self._sign(block, as_text(content.get("signature")))
             case "redacted_thinking":
                 self.write.open_prose("reasoning")
                 block.data = as_text(content.get("data"))
+                self.write.hold(len(block.data))
             case "tool_use":
                 call_id, name = as_text(content.get("id")), as_text(content.get("name"))
                 if len(call_id) > MAX_NAME or len(name) > MAX_NAME:
@@ -131,7 +132,7 @@ class MessagesDecoder(Decoder):
             case "thinking_delta":
                 self._think(block, as_text(delta.get("thinking")))
             case "signature_delta" if block is not None:
-                block.signature += as_text(delta.get("signature"))
+                self._sign(block, as_text(delta.get("signature")))
             case "input_json_delta" if block is not None and block.call >= 0:
                 text = as_text(delta.get("partial_json"))
                 block.argued = block.argued or bool(text)
@@ -143,6 +144,11 @@ class MessagesDecoder(Decoder):
         if block is not None and text:
             block.thinking.append(text)
         self.write.prose("reasoning", text)
+
+    def _sign(self, block: _Block, part: str) -> None:
+        if part:
+            block.signature.append(part)
+            self.write.hold(len(part) + CHUNK)
 
     def _stop(self, block: _Block | None) -> None:
         if block is None:

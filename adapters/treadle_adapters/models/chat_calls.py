@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from treadle.models import MAX_CALLS
 from treadle.session import new_id
 
 from .shapes import as_list, as_object, as_text
@@ -81,8 +80,8 @@ class CallAssembler:
         if known is None or (call_id and name and known.call_id and call_id != known.call_id):
             known = _Call(call_id if call_id not in self._by_id else "")
             self._all.append(known)
-            if len(self._all) > MAX_CALLS:
-                raise too_much(f"more than {MAX_CALLS} tool calls in one answer")
+            if len(self._all) > self._write.bounds.calls:
+                raise self._write.bounds.too_many_calls()
         if call_id and not known.call_id and known.index is None and call_id not in self._by_id:
             known.call_id = call_id
         if known.call_id:

@@ -6,15 +6,18 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from treadle import Failure, ModelFailure
-from treadle.models import Chunk, Code, Finish, Finished
+from treadle.models import DEFAULT_BOUNDS, AnswerBounds, Chunk, Code, Finish, Finished
 
 from ..http.failures import SHOWN, beginning, failure_of_error
-from ..http.sse import MAX_EVENT_BYTES, EventReader
+from ..http.sse import EventReader
 from .shapes import NotJson, as_object, json_or_none
-from .writer import ChunkWriter, too_much
+from .writer import ChunkWriter
 
-MAX_STREAM_BYTES = 1024 * 1024 * 1024
-"""How many bytes one answer may have on the wire, envelopes included (X3)."""
+READ = 256
+"""What one read counts beside its bytes: a body that comes in a million pieces costs as much work as a large one."""
+
+LINE = 64
+"""What one line of a stream counts beside its bytes."""
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -83,11 +86,16 @@ class Reply:
 
     Attributes:
         failure: why the attempt failed; nothing more is read then.
+
+    Args:
+        decoder: reads the events.
+        bounds: what the answer may be; no event and no document is longer than its ``bytes`` (X3).
     """
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
         self._decoder = decoder
-        self._reader = EventReader()
+        decoder.write.bounds = self._bounds = bounds
+        self._reader = EventReader(bounds.bytes)
         self._mode = ""
         self._head = b""
         self._document: list[bytes] = []
@@ -106,10 +114,10 @@ class Reply:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the body."""
-        self._size += len(data)
+        self._size += len(data) + READ
         try:
-            if self._size > MAX_STREAM_BYTES:
-                raise too_much(f"a body of more than {MAX_STREAM_BYTES} bytes")
+            if self._size > self._bounds.wire:
+                raise self._bounds.too_large(f"more than {self._bounds.wire} bytes came for it")
             if self._mode == "events":
                 self._events(data)
             elif self._mode == "document":
@@ -145,9 +153,11 @@ class Reply:
     def _begin(self, data: bytes) -> None:
         self._head += data
         head = self._head.removeprefix(_BOM).lstrip(_BLANKS)
+        if not head:  # of blanks only the last counts: whether a line begins after it
+            self._head = self._head[-1:] if self._head[-1:] in _BLANKS else self._head
         if not head or _BOM.startswith(head):
-            if len(self._head) > MAX_EVENT_BYTES:
-                raise too_much("blanks only")
+            if self._size > self._bounds.bytes:
+                raise self._bounds.too_large("it begins with blanks only")
             return
         self._mode = "document" if head[:1] in b"{[<" else "events"
         body, self._head = self._head, head[: SHOWN * 8]
@@ -158,7 +168,9 @@ class Reply:
 
     def _events(self, data: bytes) -> None:
         decoder = self._decoder
-        for event in self._reader.feed(data):
+        events = self._reader.feed(data)
+        self._size += LINE * self._reader.lines
+        for event in events:
             decoder.event(event.event, event.data)
             if decoder.failure is not None:
                 raise ModelFailure(decoder.failure)
@@ -166,8 +178,9 @@ class Reply:
                 return
 
     def _collect(self, data: bytes) -> None:
-        if self._size > MAX_EVENT_BYTES:
-            raise too_much(f"a body of more than {MAX_EVENT_BYTES} bytes that is no stream: {beginning(self._head)}")
+        if self._size > self._bounds.bytes:
+            text = f"a body of more than {self._bounds.bytes} bytes that is no stream: {beginning(self._head)}"
+            raise self._bounds.too_large(text)
         self._document.append(data)
 
     def _rest(self) -> None:

@@ -14,6 +14,7 @@ import trio
 from treadle import Failure, MisuseError, ModelFailure, ModelRequest
 from treadle.models import UNKNOWN_MODEL, Chunk, Code, ModelInfo, RetryPolicy, clean_failure, describe
 
+from ..http.body import Body
 from ..http.credentials import Credential, redact
 from ..http.endpoint import Endpoint
 from ..http.failures import failure_of_response, map_exceptions, request_id
@@ -22,7 +23,7 @@ from .decoding import Decoder, Reply
 from .shapes import as_object, json_or_none
 
 FINISH_GRACE = 5.0
-"""Seconds to wait for usage and the stream's end once the answer has its finish."""
+"""Seconds in which usage and the stream's end have to come once the answer has its finish, whatever else comes."""
 
 DRAIN_GRACE = 0.1
 """Seconds to wait for the response's end after the stream's last event, so that its connection can be used again."""
@@ -33,10 +34,8 @@ REFUSAL_GRACE = 10.0
 REFUSAL_BYTES = 65_536
 """How much of an error response's body is read (X3)."""
 
-LISTING_BYTES = 16 * 1024 * 1024
+LISTING_BYTES = 4 * 1024 * 1024
 """How long a listing of models may be (X3)."""
-
-Reads = AsyncGenerator[bytes, None]
 
 
 class HTTPOptions(TypedDict):
@@ -143,35 +142,36 @@ class HTTPModel(ABC):
         Raises:
             ModelFailure: whatever went wrong, with its code (Q7).
         """
-        watchdog = IdleWatchdog(self._idle, self._quiet)
-        reply = Reply(self._decoder())
-        response = await self._open("POST", self.path, watchdog, self._body(request))
-        reads = cast("Reads", response.aiter_bytes())
+        watchdog = IdleWatchdog(self._idle, self._quiet, request.bounds)
+        reply = Reply(self._decoder(), request.bounds)
+        body = await self._open("POST", self.path, watchdog, self._body(request))
         problem: ModelFailure | None = None
         try:
             while not reply.done:
                 try:
-                    data = await self._read(reads, watchdog, FINISH_GRACE if reply.finished else None)
+                    data = await self._read(body, watchdog)
                 except ModelFailure as error:
                     problem = error
                     break
                 if not data:
                     break
                 reply.feed(data)
+                if reply.finished:
+                    watchdog.end_within(FINISH_GRACE)
                 chunks = reply.take()
                 if chunks:
                     watchdog.progress()
                 for chunk in chunks:
                     yield chunk
             if reply.done and reply.failure is None:
-                await _drain(reads)
+                await _drain(body)
             reply.close(problem)
             for chunk in reply.take():
                 yield chunk
         finally:
-            await _close(response, reads)
+            await body.aclose()
         if reply.failure is not None:
-            raise self._reported(reply.failure, response)
+            raise self._reported(reply.failure, body.response)
 
     async def aclose(self) -> None:
         """Close the kept connections; a later request opens new ones."""
@@ -199,73 +199,71 @@ class HTTPModel(ABC):
         key = self._endpoint.credential.read()
         return {} if key is None else {"Authorization": f"Bearer {key}"}
 
-    async def _read(self, reads: Reads, watchdog: IdleWatchdog, limit: float | None = None) -> bytes:
+    async def _read(self, body: Body, watchdog: IdleWatchdog) -> bytes:
         with map_exceptions(str(self._endpoint)):
-            return await watchdog.wait(partial(anext, reads, b""), limit)
+            return await watchdog.wait(body.read)
 
     async def _open(
         self,
         method: str,
         path: str,
         watchdog: IdleWatchdog,
-        body: bytes | None = None,
+        content: bytes | None = None,
         params: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        """Send a request; returns a response that is a success, its body unread."""
+    ) -> Body:
+        """Send a request; returns the body of a success, unread."""
         headers = {"Accept": "application/json", **self._headers()}
-        if body is not None:
+        if content is not None:
             headers |= {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
         problem: ModelFailure
         try:
             with map_exceptions(str(self._endpoint)):
-                send = partial(self._endpoint.send, method, path, headers, body, params)
-                response = await watchdog.wait(send)
+                send = partial(self._endpoint.send, method, path, headers, content, params)
+                body = await watchdog.wait(send)
         except ModelFailure as error:
             problem = error
         else:
+            response = body.response
             if response.is_success:
-                return response
-            start = await self._start_of(response, watchdog)
+                return body
+            start = await self._start_of(body, watchdog)
             failure = failure_of_response(response.status_code, response.headers, start, json_or_none(start))
             problem = ModelFailure(failure)
         raise self._reported(problem)
 
-    async def _start_of(self, response: httpx.Response, watchdog: IdleWatchdog) -> bytes:
+    async def _start_of(self, body: Body, watchdog: IdleWatchdog) -> bytes:
         """The beginning of an error's body, as far as it comes in time."""
-        reads = cast("Reads", response.aiter_bytes())
         got = bytearray()
         try:
             with trio.move_on_after(REFUSAL_GRACE):
                 while len(got) < REFUSAL_BYTES:
-                    data = await self._read(reads, watchdog)
+                    data = await self._read(body, watchdog)
                     if not data:
                         break
                     got += data
         except ModelFailure:
             pass  # the status says what is the matter
         finally:
-            await _close(response, reads)
+            await body.aclose()
         return bytes(got)
 
     async def _get(self, path: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
         """GET a JSON object."""
         watchdog = IdleWatchdog(self._idle, self._quiet)
-        response = await self._open("GET", path, watchdog, params=params)
-        reads = cast("Reads", response.aiter_bytes())
+        body = await self._open("GET", path, watchdog, params=params)
         got = bytearray()
         try:
-            while data := await self._read(reads, watchdog):
+            while data := await self._read(body, watchdog):
                 got += data
                 if len(got) > LISTING_BYTES:
                     break
         finally:
-            await _close(response, reads)
+            await body.aclose()
         parsed = json_or_none(bytes(got))
         if not isinstance(parsed, dict):
+            response = body.response
             raise self._reported(
-                ModelFailure(
-                    failure_of_response(response.status_code, response.headers, bytes(got), None),
-                )
+                ModelFailure(failure_of_response(response.status_code, response.headers, bytes(got), None))
             )
         return cast("dict[str, Any]", parsed)
 
@@ -288,30 +286,10 @@ class HTTPModel(ABC):
         return reported
 
 
-async def _drain(reads: Reads) -> None:
+async def _drain(body: Body) -> None:
     """Read on to the end of a response whose answer is over, if that comes at once."""
     try:
         with trio.move_on_after(DRAIN_GRACE):
-            while await anext(reads, b""):
-                pass
+            await body.skip()
     except (httpx.HTTPError, httpx.StreamError, OSError):
         pass  # nothing of it counts any more
-
-
-async def _close(response: httpx.Response, reads: Reads) -> None:
-    """Close a response, also when cancelled, and at once.
-
-    A read under a cancelled scope unwinds the generators inside httpx in the order in which they were entered; left
-    to themselves they would be found by the garbage collector.
-    """
-    with trio.CancelScope(shield=True):
-        with trio.CancelScope() as scope:
-            scope.cancel()
-            try:
-                for _ in range(64):
-                    if not await anext(reads, b""):
-                        break
-            except (httpx.HTTPError, httpx.StreamError, OSError):
-                pass
-        await reads.aclose()
-        await response.aclose()

@@ -144,6 +144,7 @@ class ResponsesDecoder(Decoder):
                 if not self._said:
                     self._whole(item)
                 replay = {name: item[name] for name in KEPT_OF_REASONING if item.get(name) is not None}
+                self.write.hold(len(as_text(replay.get("encrypted_content"))))
                 self.write.end_prose(replay if replay.get("encrypted_content") else None)
             case "message":
                 if not self._said:

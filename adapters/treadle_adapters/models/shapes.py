@@ -8,9 +8,12 @@ from typing import Any, cast
 import msgspec
 
 from treadle import Failure, ModelFailure
-from treadle.models import Code
+from treadle.models import MAX_BLOCKS, Code
 
 from ..http.failures import beginning
+
+MAX_VALUES = 300_000
+"""How many values one event may hold, by its brackets and commas: each takes up to thirty times its text (X3)."""
 
 
 class NotJson(ModelFailure):
@@ -27,8 +30,10 @@ def parse_object(text: str) -> dict[str, Any]:
     Lone halves of surrogate pairs are kept as they are: the other half may be in the next delta.
 
     Raises:
-        NotJson: it is no JSON, no object, or nests too deep.
+        NotJson: it is no JSON, no object, nests too deep, or holds too many values.
     """
+    if len(text) > MAX_VALUES and sum(map(text.count, "{[,")) > MAX_VALUES:
+        raise NotJson(text)
     try:
         value = msgspec.json.decode(text)
     except RecursionError:
@@ -48,7 +53,9 @@ def _parse_loosely(text: str) -> Any:
 
 
 def json_or_none(body: bytes) -> Any:
-    """Parse a body; ``None`` when it is no JSON."""
+    """Parse a body; ``None`` when it is no JSON, or holds too many values."""
+    if len(body) > MAX_VALUES and sum(map(body.count, (b"{", b"[", b","))) > MAX_VALUES:
+        return None
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -61,8 +68,16 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list, empty for anything else."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    """A list, empty for anything else.
+
+    Raises:
+        ModelFailure: it has more items than an answer may have blocks (X3).
+    """
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    if len(found) > MAX_BLOCKS:
+        text = f"the provider sent a list of {len(found)} items, more than {MAX_BLOCKS} (X3)"
+        raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value))
+    return found
 
 
 def as_text(value: Any) -> str:

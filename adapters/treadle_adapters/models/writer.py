@@ -8,8 +8,8 @@ import msgspec
 
 from treadle import Failure, ModelFailure
 from treadle.models import (
-    MAX_CALLS,
-    MAX_CHARACTERS,
+    DEFAULT_BOUNDS,
+    AnswerBounds,
     ArgumentsDelta,
     BlockEnd,
     BlockStart,
@@ -41,12 +41,14 @@ class ChunkWriter:
         out: the chunks written and not yet taken.
         visible: whether any text, reasoning or call has been written.
         calls: how many calls were started.
+        bounds: what the answer may be.
     """
 
     def __init__(self) -> None:
         self.out: list[Chunk] = []
         self.visible = False
         self.calls = 0
+        self.bounds: AnswerBounds = DEFAULT_BOUNDS
         self._next = 0
         self._prose: int | None = None
         self._kind = ""
@@ -72,7 +74,7 @@ class ChunkWriter:
             text = self._joined(self._prose, text)
             if not text:
                 return
-        self._count(len(text))
+        self.hold(len(text))
         self.out.append(TextDelta(self._prose, text) if kind == "text" else ReasoningDelta(self._prose, text))
         self.visible = True
 
@@ -92,8 +94,8 @@ class ChunkWriter:
         """Open a tool call; returns its index."""
         self.end_prose()
         self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise too_much(f"more than {MAX_CALLS} tool calls in one answer")
+        if self.calls > self.bounds.calls:
+            raise self.bounds.too_many_calls()
         index = self._open("tool-call", call_id, name)
         self._open_calls[index] = None
         self.visible = True
@@ -104,7 +106,7 @@ class ChunkWriter:
         if self._halves or not text.isascii():
             text = self._joined(index, text)
         if text:
-            self._count(len(text))
+            self.hold(len(text))
             self.out.append(ArgumentsDelta(index, text))
 
     def end_call(self, index: int, replay: Any = None) -> None:
@@ -151,10 +153,15 @@ class ChunkWriter:
         self.out.append(BlockStart(index, kind, *call))
         return index
 
-    def _count(self, characters: int) -> None:
+    def hold(self, characters: int) -> None:
+        """Count what is kept of the answer and is no chunk yet: signatures, encrypted content, waiting arguments.
+
+        Raises:
+            ModelFailure: the answer has become too large (X3).
+        """
         self._size += characters
-        if self._size > MAX_CHARACTERS:
-            raise too_much(f"more than {MAX_CHARACTERS} characters in one answer")
+        if self._size > self.bounds.bytes:
+            raise self.bounds.too_large()
 
     def _joined(self, index: int, text: str) -> str:
         """Join a held half with ``text``, and hold the half that ``text`` ends in."""

@@ -19,7 +19,7 @@ def message(text: str, *, id: str | None = None, source: Source = USER) -> UserM
 
 def checked(given: UserMessage | str) -> UserMessage:
     """Check a message, or make one of text (D3)."""
-    return message(given) if isinstance(given, str) else check_user_message(given)
+    return check_user_message(message(given) if isinstance(given, str) else given)
 
 
 @define(eq=False, repr=False)

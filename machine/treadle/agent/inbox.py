@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..kernel import inputs as i
 from ..kernel.pending import normalize, whole
-from ..words.messages import UserMessage
+from ..words.messages import UserMessage, check_batch
 from .delivery import checked
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Inbox:
         engine = self._engine
         engine.check_thread()
         messages = tuple([checked(message) for message in inserted])
+        check_batch(messages)
         pending = engine.kernel.inbox.list_of(target)
         at, some = normalize(len(pending), start, count)
         removed = tuple([entry.message for entry in pending[at : at + some]])

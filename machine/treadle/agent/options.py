@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ..errors import MisuseError
+from ..models.bounds import DEFAULT_BOUNDS, AnswerBounds
 from ..words.call_config import CallConfig
 
 
@@ -38,6 +39,9 @@ class AgentOptions:
         max_steps_per_turn: ends a turn that has had so many steps with ``STEP_LIMIT`` (T11).
         max_parallel_tool_calls: size of the parallel pool (K4).
         convergence_warning: seconds of a cancellation's convergence before a warning is logged (C10).
+        max_answer_bytes: what one answer of the model may hold, its stream included; see ``AnswerBounds`` (X3).
+        max_answer_calls: how many tools one answer may ask for.
+        max_answer_seconds: how long one answer may take.
         extra: options that plugins registered (L10).
     """
 
@@ -48,8 +52,12 @@ class AgentOptions:
     max_steps_per_turn: int | None = field(default=None, validator=_positive)
     max_parallel_tool_calls: int = field(default=10, validator=_count)
     convergence_warning: float = field(default=5.0, validator=_seconds)
+    max_answer_bytes: int = DEFAULT_BOUNDS.bytes
+    max_answer_calls: int = field(default=DEFAULT_BOUNDS.calls, validator=_count)
+    max_answer_seconds: float = field(default=DEFAULT_BOUNDS.seconds, validator=_seconds)
     extra: dict[str, Any] = field(factory=dict[str, Any])
     config: CallConfig = field(init=False, repr=False, eq=False)
+    bounds: AnswerBounds = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         for name in self.extra:
@@ -61,6 +69,8 @@ class AgentOptions:
         object.__setattr__(
             self, "config", CallConfig(self.provider, self.model, self.max_tokens, self.reasoning_effort)
         )
+        bounds = AnswerBounds(self.max_answer_bytes, self.max_answer_calls, self.max_answer_seconds)
+        object.__setattr__(self, "bounds", bounds)
 
 
 _EXTRA: dict[str, Callable[[Any], object] | None] = {}

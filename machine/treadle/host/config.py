@@ -13,6 +13,7 @@ from attrs import frozen
 from ..agent.options import AgentOptions
 from ..errors import ConfigError, MisuseError
 from ..ids import session_id as checked_id
+from ..models.bounds import DEFAULT_BOUNDS
 
 MAX_FILE = 1 << 20
 """Bytes that a configuration file may have (X3)."""
@@ -46,6 +47,9 @@ class LimitsTable(_Strict, frozen=True):
         max_parallel_tool_calls: see ``AgentOptions`` (K4).
         max_tokens: bound on the output of one request, where the agent names none (Q4).
         convergence_warning: seconds, see ``AgentOptions`` (C10).
+        max_answer_bytes: see ``AgentOptions`` (X3).
+        max_answer_calls: see ``AgentOptions``.
+        max_answer_seconds: see ``AgentOptions``.
         max_delegation_depth: see ``Host`` (O6).
     """
 
@@ -53,6 +57,9 @@ class LimitsTable(_Strict, frozen=True):
     max_parallel_tool_calls: int = 10
     max_tokens: int | None = None
     convergence_warning: float = 5.0
+    max_answer_bytes: int = DEFAULT_BOUNDS.bytes
+    max_answer_calls: int = DEFAULT_BOUNDS.calls
+    max_answer_seconds: float = DEFAULT_BOUNDS.seconds
     max_delegation_depth: int | None = None
 
 
@@ -165,6 +172,9 @@ class Config:
             max_steps_per_turn=limits.max_steps_per_turn,
             max_parallel_tool_calls=limits.max_parallel_tool_calls,
             convergence_warning=limits.convergence_warning,
+            max_answer_bytes=limits.max_answer_bytes,
+            max_answer_calls=limits.max_answer_calls,
+            max_answer_seconds=limits.max_answer_seconds,
         )
 
 

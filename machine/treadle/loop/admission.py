@@ -21,9 +21,9 @@ from ..hooks.points import (
 )
 from ..kernel import inputs as i
 from ..kernel.effects import Admit
-from ..lossless import repair_text
+from ..lossless import check_bytes, repair_text
 from ..prompt.registry import fixed_prompt
-from ..words.messages import UserMessage, check_user_message
+from ..words.messages import UserMessage, check_batch, check_user_message
 from ..words.signal import SignalSource
 from .activity import Activity
 from .prompt import assemble
@@ -88,7 +88,9 @@ async def _submit(activity: Activity, operation: Admit, prompt: UserMessage) -> 
         activity.when_cancelled = None
     if isinstance(decision, BlockPrompt):
         companions = tuple([message for message in operation.batch if message.id != prompt.id])
-        return i.Refused(repair_text(str(decision.reason)), companions)
+        reason = repair_text(str(decision.reason))
+        check_bytes(len(reason), "the reason for which a prompt is blocked")
+        return i.Refused(reason, companions)
     if decision.content is None:
         contexts = decision.additional_contexts
         return (*operation.batch, *contexts) if contexts else operation.batch
@@ -108,4 +110,5 @@ def _checked(activity: Activity, operation: Admit, messages: tuple[UserMessage, 
         if message.id in seen or (message.id not in claimed and activity.facts.taken(message.id)):
             raise HookError(f"a hook entered message id {message.id!r} twice, or one that is taken (I1)")
         seen.add(message.id)
+    check_batch(messages)
     return tuple(messages)

@@ -31,6 +31,7 @@ from ..kernel import inputs as i
 from ..kernel.effects import Request
 from ..models.adapter import ModelRequest
 from ..models.assembly import MalformedStream, Recorder, is_blank
+from ..models.bounds import BoundExceeded
 from ..models.routes import PreparedCall
 from ..words.events import AssistantAttempt, AssistantMessageAdded
 from ..words.failures import Code, Failure, ModelFailure, clean_failure, failure_of
@@ -104,7 +105,7 @@ class Attempt:
         self.call = call
         self.operation = operation
         self.id = new_id()
-        self.recorder = Recorder()
+        self.recorder = Recorder(bounds=activity.agent.options.bounds)
         self.frames: Frames | None = None
         self.started = False
         self.hooked = False
@@ -123,6 +124,7 @@ class Attempt:
             self.id,
             session.header.id,
             self.activity.signal,
+            self.recorder.bounds,
         )
         if session.checks is not None:
             session.checks.check_request(request)
@@ -136,6 +138,7 @@ class Attempt:
             await self._pump(stream)
         finally:
             await close_stream(stream)
+        self.recorder.check_size()
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         activity, operation = self.activity, self.operation
@@ -177,6 +180,7 @@ class Attempt:
         recorder, frames, clock = self.recorder, self.frames, time.time
         paused = clock()
         due = paused + YIELD_EVERY
+        latest = trio.current_time() + recorder.bounds.seconds
         delta, index, add_text, add_time = None, recorder.index, recorder.texts.append, recorder.times.append
         async for chunk in stream:
             now = clock()
@@ -186,6 +190,7 @@ class Attempt:
             else:
                 recorder.add(chunk, now)
                 if frames is not None:
+                    recorder.check_size()
                     if not recorder.frozen:
                         frames.chunk(chunk, now)
                 elif (delta := recorder.delta) is not None:
@@ -195,6 +200,8 @@ class Attempt:
             if not paused <= now < due:
                 recorder.check_size()
                 await trio.lowlevel.checkpoint()
+                if trio.current_time() > latest:
+                    raise recorder.bounds.too_slow()
                 paused = clock()
                 due = paused + YIELD_EVERY
 
@@ -202,7 +209,9 @@ class Attempt:
 
     def is_of_a_hook(self, error: BaseException) -> bool:
         """Whether middleware raised it: recovery is for failures of the provider only (H6)."""
-        return self.hooked and error is not self.adapter_error and not isinstance(error, MalformedStream)
+        return (
+            self.hooked and error is not self.adapter_error and not isinstance(error, (MalformedStream, BoundExceeded))
+        )
 
     def abandon(self, failure: Failure | None = None) -> None:
         """Something else than the provider ended the attempt: record it if a provider call was started (C5).
@@ -281,6 +290,7 @@ class Attempt:
         """A cancel arrived during the attempt: it counts as of that moment (C5)."""
         recorder = self.recorder
         recorder.thaw_into_past()
+        recorder.trim()
         if recorder.finish is not None and self._failure() is None:
             try:
                 return self._answered()
@@ -314,6 +324,7 @@ class Attempt:
     def settle_attempt(self, failure: Failure | None) -> None:
         """Record an attempt that gave no message (Q9)."""
         recorder = self.recorder
+        recorder.trim()
         finish = recorder.finish
         if failure is not None and (finish is None or finish.failure is None):
             finish = Finish("error" if finish is None else finish.kind, failure, finish.detail if finish else None)

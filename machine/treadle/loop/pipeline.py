@@ -34,7 +34,7 @@ from ..tools.definition import Tool, ToolRun
 from ..tools.registry import ToolSet, guards
 from ..tools.result import Result, blocks_of, detached, error_result, limit, normalize, raised
 from ..words.failures import innermost
-from ..words.messages import ToolCall, check_user_message
+from ..words.messages import ToolCall, check_batch, check_user_message
 from .activity import Activity
 
 _ALLOW, _ACCEPT = AllowCall(), AcceptResult()
@@ -293,6 +293,7 @@ async def _post_execute(
 
 def _decided(prepared: Prepared, result: Result, decision: AcceptResult | ReplaceResult | BlockResult) -> Result:
     contexts = (*result.contexts, *[check_user_message(message) for message in decision.additional_contexts])
+    check_batch(contexts)
     if isinstance(decision, BlockResult):
         return evolve(error_result(decision.reason, "BLOCKED"), contexts=contexts)
     if isinstance(decision, ReplaceResult):

@@ -16,6 +16,7 @@ from ..lossless import check_json, text_is_lossless
 from ..prompt.registry import (
     PromptParts,
     Section,
+    check_prompt_size,
     chosen_sections,
     fill,
     fixed_prompt,
@@ -67,6 +68,7 @@ def _check_prompt(prompt: Prompt) -> None:
             check_json(to_builtins(checked), f"tools.{checked.name}")
     except (InvalidData, msgspec.ValidationError, TypeError) as error:
         raise PromptError(f"an assemble hook returned a prompt that cannot be logged: {error} (R2, S1)") from error
+    check_prompt_size(prompt)
 
 
 class Assembler:

@@ -47,19 +47,22 @@ from ..words.stream import (
     UsageReport,
 )
 from .adapter import RETRIED_CODES, UNKNOWN_MODEL, ModelAdapter, ModelInfo, ModelRequest, RetryPolicy
-from .assembly import MAX_CALLS, MAX_CHARACTERS
+from .assembly import MAX_BLOCKS
+from .bounds import CHUNK, DEFAULT_BOUNDS, AnswerBounds, exceeded
 from .routes import Models, PreparedCall
 
 __all__ = [
     "BLOCKS",
+    "CHUNK",
     "CHUNKS",
-    "MAX_CALLS",
-    "MAX_CHARACTERS",
+    "DEFAULT_BOUNDS",
+    "MAX_BLOCKS",
     "MAX_MESSAGE",
     "RETRIED_CODES",
     "SOURCES",
     "UNKNOWN_MODEL",
     "AgentSource",
+    "AnswerBounds",
     "ArgumentsDelta",
     "AssistantMessage",
     "Block",
@@ -103,6 +106,7 @@ __all__ = [
     "UserSource",
     "clean_failure",
     "describe",
+    "exceeded",
     "repair_text",
     "text_of",
 ]

@@ -10,6 +10,7 @@ from attrs import field, frozen, validators
 from ..words.call_config import CallConfig, ToolSchema
 from ..words.messages import Message
 from ..words.stream import Chunk
+from .bounds import DEFAULT_BOUNDS, AnswerBounds
 
 if TYPE_CHECKING:
     from ..words.signal import Signal
@@ -74,6 +75,7 @@ class ModelRequest:
         attempt_id: unique per attempt.
         session_id: the session it is made for; some providers cache by it.
         signal: tells when the turn is cancelled; the attempt's scope is cancelled as well.
+        bounds: what the answer may be; the driver checks them as well (X3).
     """
 
     config: CallConfig
@@ -82,6 +84,7 @@ class ModelRequest:
     attempt_id: str
     session_id: str
     signal: Signal
+    bounds: AnswerBounds = DEFAULT_BOUNDS
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..lossless import check_json, repair_text, text_is_lossless
+from ..sums import ENCODER
 from ..words.failures import Code, Failure, ModelFailure, clean_failure
 from ..words.messages import Block, Reasoning, Text, ToolCall
 from ..words.stream import (
@@ -27,13 +28,10 @@ from ..words.stream import (
     Usage,
     UsageReport,
 )
+from .bounds import CHUNK, DEFAULT_BOUNDS, SEGMENT, AnswerBounds
 
-MAX_CALLS = 1_000
-"""How many tool calls one answer may ask for (X3)."""
 MAX_BLOCKS = 10_000
 """How many blocks one answer may hold (X3)."""
-MAX_CHARACTERS = 50_000_000
-"""How much text one answer may hold (X3)."""
 
 _DELTA_KIND: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", ArgumentsDelta: "tool-call"}
 _DELTA_TAG: dict[type, str] = {
@@ -55,12 +53,16 @@ class _Open(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
-    """Consecutive deltas of one block: one text and one time each."""
+    """Consecutive deltas of one block: one text and one time each; ``stamps`` are the first times in milliseconds.
+
+    They are made now and then, as the stream comes: a quarter of a million at once would hold up everybody.
+    """
 
     delta: type
     index: int
     texts: list[str]
     times: array[float]
+    stamps: list[int] = []
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -96,6 +98,7 @@ class Recorder(msgspec.Struct):
     finish: Finish | None = None
     finish_replay: Any = None
     usage: Usage | None = None
+    bounds: AnswerBounds = DEFAULT_BOUNDS
     _runs: list[_Run | Segment] = []
     _blocks: dict[int, _Open] = {}
     _calls: int = 0
@@ -120,21 +123,31 @@ class Recorder(msgspec.Struct):
         match chunk:
             case BlockStart():
                 chunk = _storable_start(chunk)
+                self._hold(chunk)
                 self._start(chunk)
             case BlockEnd():
                 block = self._block(chunk.index)
-                block.closed = True
                 if chunk.replay is not None:
                     chunk = BlockEnd(chunk.index, _replay(chunk.replay))
-                    block.replay = chunk.replay
+                self._hold(chunk)
+                block.closed, block.replay = True, chunk.replay
             case Finished():
                 chunk = _storable_end(chunk)
+                self._hold(chunk)
                 self.finish, self.finish_replay = chunk.finish, chunk.replay
             case UsageReport():
-                self.usage = _storable_usage(chunk.usage)
+                usage = _storable_usage(chunk.usage)
+                self._hold(chunk)
+                self.usage = usage
             case _:
                 raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
+
+    def _hold(self, chunk: Any) -> None:
+        """Count what a chunk that is no delta adds to the log, before it is taken."""
+        self._size += SEGMENT + len(ENCODER.encode(chunk))
+        if self._size > self.bounds.bytes:
+            raise self.bounds.too_large()
 
     def _delta(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
         if type(chunk) is self.delta and chunk.index == self.index:
@@ -157,8 +170,8 @@ class Recorder(msgspec.Struct):
             raise malformed(f"more than {MAX_BLOCKS} blocks (X3)")
         if chunk.kind == "tool-call":
             self._calls += 1
-            if self._calls > MAX_CALLS:
-                raise malformed(f"more than {MAX_CALLS} tool calls in one answer (X3)")
+            if self._calls > self.bounds.calls:
+                raise self.bounds.too_many_calls()
         self._blocks[chunk.index] = _Open(chunk)
 
     def _block(self, index: int) -> _Open:
@@ -170,21 +183,45 @@ class Recorder(msgspec.Struct):
         return block
 
     def check_size(self) -> None:
-        """Check, now and then, that the answer keeps its bounds (X3).
+        """Check, now and then, that the answer keeps its bound.
 
         Raises:
-            ModelFailure: more text than an answer may hold.
+            ModelFailure: it holds more; what lies beyond the bound is dropped (X3).
+        """
+        if self.trim():
+            raise self.bounds.too_large()
+
+    def trim(self) -> bool:
+        """Drop the chunks from the first on that the bound has no room for; returns whether there was one (X3).
+
+        Only what came since the last call is measured.
         """
         while self._at < len(self._runs):
             run = self._runs[self._at]
-            texts = run.texts if isinstance(run, _Run) else ()
-            self._size += sum(map(len, texts[self._measured :]))
-            self._measured = len(texts)
+            if isinstance(run, _Run) and not self._fits(run):
+                return True
             if self._at == len(self._runs) - 1:
                 break
             self._at, self._measured = self._at + 1, 0
-        if self._size > MAX_CHARACTERS:
-            raise malformed(f"an answer of more than {MAX_CHARACTERS} characters (X3)")
+        return False
+
+    def _fits(self, run: _Run) -> bool:
+        fresh = run.texts[self._measured :]
+        size = self._size + sum(map(len, fresh)) + CHUNK * len(fresh) + (0 if self._measured else SEGMENT)
+        if size <= self.bounds.bytes:
+            self._size, self._measured = size, len(run.texts)
+            run.stamps += map(int, map(_TO_MS, run.times[len(run.stamps) :]))
+            return True
+        self._size += 0 if self._measured else SEGMENT
+        for text in fresh:
+            if self._size + len(text) + CHUNK > self.bounds.bytes:
+                break
+            self._size += len(text) + CHUNK
+            self._measured += 1
+        del run.texts[self._measured :], run.times[self._measured :]
+        del self._runs[self._at + (self._measured > 0) :]
+        self.finish = self.finish_replay = self.delta = None
+        return False
 
     @property
     def chunks(self) -> int:
@@ -212,7 +249,7 @@ class Recorder(msgspec.Struct):
         del self._runs[past.runs :]
         run = self._runs[-1] if self._runs else None
         if isinstance(run, _Run):
-            del run.times[past.length :]
+            del run.times[past.length :], run.stamps[past.length :]
             del run.texts[past.length :]
         self.finish, self.usage = past.finish, past.usage
         closed = dict(past.blocks)
@@ -227,7 +264,7 @@ class Recorder(msgspec.Struct):
             if isinstance(run, Segment):
                 segments.append(run)
             else:
-                times = tuple(map(int, map(_TO_MS, run.times)))
+                times = (*run.stamps, *map(int, map(_TO_MS, run.times[len(run.stamps) :])))
                 segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))
         return TimedStream(tuple(segments))
 
@@ -244,8 +281,6 @@ class Recorder(msgspec.Struct):
         out: list[Block] = []
         for index, block in self._blocks.items():
             text = repair_text("".join(texts.get(index, ())))
-            if len(text) > MAX_CHARACTERS:
-                raise malformed(f"a block of more than {MAX_CHARACTERS} characters (X3)")
             start = block.start
             if start.kind == "text":
                 if text:

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from ..errors import MisuseError, PromptError
+from ..errors import InvalidData, MisuseError, PromptError
 from ..hooks.points import Prompt, PromptAssembly
 from ..hooks.scope import Disposer, Scope
-from ..lossless import text_is_lossless
+from ..lossless import check_bytes, text_is_lossless
+from ..sums import ENCODER
 from ..tools.registry import toolset
 from ..words.call_config import ToolSchema
+from ..words.messages import MOST_TEXT
 
 T = TypeVar("T")
 TextProvider = Callable[[PromptAssembly], str | Awaitable[str | None] | None]
@@ -213,9 +215,32 @@ def fixed_prompt(scope: Scope) -> Prompt | None:
     """The whole prompt, where it is the same at every step until a registration changes; ``None`` elsewhere.
 
     Read it as ``scope.shown[fixed_prompt]``.
+
+    Raises:
+        PromptError: it is more than one event can hold (X3).
     """
     text = prompt_parts(scope).text
-    return Prompt(text, toolset(scope).schemas) if text is not None else None
+    if text is None:
+        return None
+    prompt = Prompt(text, toolset(scope).schemas)
+    check_prompt_size(prompt)
+    return prompt
+
+
+def check_prompt_size(prompt: Prompt) -> None:
+    """Refuse a prompt that is more than one event can hold, before anything is recorded of it (X3).
+
+    Raises:
+        PromptError: says what is too large.
+    """
+    if len(prompt.system) > MOST_TEXT:
+        raise PromptError(
+            f"the system prompt is {len(prompt.system):,} characters, more than the {MOST_TEXT:,} allowed (X3)"
+        )
+    try:
+        check_bytes(len(ENCODER.encode(prompt.tools)), "what the tools say to the model")
+    except InvalidData as error:
+        raise PromptError(str(error)) from error
 
 
 def _parts(scope: Scope) -> PromptParts:

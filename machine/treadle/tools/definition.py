@@ -10,7 +10,7 @@ import msgspec
 from attrs import field, frozen
 
 from ..errors import MisuseError
-from ..lossless import text_is_lossless
+from ..lossless import MAX_PART_BYTES, text_is_lossless
 from ..words.call_config import ToolSchema
 from ..words.messages import Block, ToolCall, UserMessage
 from ..words.signal import Signal
@@ -18,6 +18,9 @@ from .schema import Checker, check_schema, schema_of, signature_struct
 
 if TYPE_CHECKING:
     from ..agent.agent import Agent
+
+LARGEST_RESULT = MAX_PART_BYTES // 2
+"""The largest ``max_result_bytes``: with its value beside it a result still fits into an event (X3)."""
 
 MAX_RESULT_BYTES = 256 * 1024
 """How much of a result the model reads unless told otherwise (K9)."""
@@ -133,8 +136,8 @@ def _check_fields(tool: Tool) -> None:
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
     if tool.timeout is not None and not tool.timeout > 0:
         raise MisuseError(f"tool {name!r}: timeout must be positive seconds, not {tool.timeout!r} (K1)")
-    if type(tool.max_result_bytes) is not int or tool.max_result_bytes < 256:
-        raise MisuseError(f"tool {name!r}: max_result_bytes must be a whole number from 256 (K9)")
+    if type(tool.max_result_bytes) is not int or not 256 <= tool.max_result_bytes <= LARGEST_RESULT:
+        raise MisuseError(f"tool {name!r}: max_result_bytes must be a whole number from 256 to {LARGEST_RESULT} (K9)")
     for option in ("render", "final_content", "present_call", "present_result"):
         function = getattr(tool, option)
         if function is not None and not callable(function):

@@ -8,11 +8,12 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from ..errors import InvalidData
-from ..lossless import check_json, repair_text, text_is_lossless
+from ..lossless import check_bytes, check_json, repair_text, text_is_lossless
+from ..sums import ENCODER
 from ..words.events import ToolResultAdded
 from ..words.failures import clean_code, code_of, describe
-from ..words.messages import BLOCKS, Block, Text, UserMessage, check_user_message
-from .definition import Tool, ToolOutput
+from ..words.messages import BLOCKS, Block, Text, UserMessage, check_batch, check_user_message
+from .definition import LARGEST_RESULT, Tool, ToolOutput
 
 MAX_NODES = 200_000
 """How many values a returned structure may hold (X3)."""
@@ -86,6 +87,8 @@ def _normalize(tool: Tool, returned: Any) -> Result:
     if given is None:
         given = tool.render(value) if tool.render is not None else _show(value)
     content = blocks_of(given)
+    contexts = tuple([check_user_message(message) for message in output.contexts]) if output is not None else ()
+    check_batch(contexts)
     if output is None:
         return Result(content, value=detached(value) if tool.output is not None else None)
     return Result(
@@ -94,7 +97,7 @@ def _normalize(tool: Tool, returned: Any) -> Result:
         clean_code(output.code, "TOOL_FAILED") if output.is_error or output.code is not None else None,
         detached(value),
         bool(output.concludes_turn),
-        tuple([check_user_message(message) for message in output.contexts]),
+        contexts,
     )
 
 
@@ -111,10 +114,13 @@ def detached(value: Any) -> Any:
         InvalidData: it is not JSON, or too large.
     """
     if isinstance(value, str):
+        check_bytes(len(value), "the value of a result", LARGEST_RESULT)
         return repair_text(str.__str__(value))
     check_size(value)
     check_json(value)
-    return msgspec.json.decode(msgspec.json.encode(value))
+    encoded = msgspec.json.encode(value)
+    check_bytes(len(encoded), "the value of a result")
+    return msgspec.json.decode(encoded)
 
 
 def blocks_of(content: Any) -> tuple[Block, ...]:
@@ -133,6 +139,9 @@ def blocks_of(content: Any) -> tuple[Block, ...]:
             BLOCKS.check(block, f"$[{index}]")
         elif type(block.text) is not str:
             raise InvalidData(f"{type(block.text).__name__} is no text", f"$[{index}].text")
+    others = [block for block in blocks if type(block) is not Text]
+    if others:
+        check_bytes(len(ENCODER.encode(others)), "what a result shows beside text")
     return blocks or (Text(NO_OUTPUT),)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import InvalidData, MisuseError, SessionFormatUnsupported
-from ..lossless import check_depth, check_json
+from ..lossless import check_bytes, check_depth, check_json
 from ..sums import ENCODER, decode_hook, to_builtins
 from .call_config import CallConfig, ToolSchema
 from .failures import Failure
@@ -103,12 +103,14 @@ def detached(data: Any) -> Any:
 
     Raises:
         MisuseError: the class was never registered with ``event``.
-        InvalidData: it is not losslessly JSON, or reading would refuse it.
+        InvalidData: it is not losslessly JSON, reading would refuse it, or it is more than can be recorded (X3).
     """
     known = type_of(data)
     try:
         check_json(to_builtins(data))
-        return _DECODERS[known.tag].decode(ENCODER.encode(data))
+        encoded = ENCODER.encode(data)
+        check_bytes(len(encoded), f"an event {known.tag!r}")
+        return _DECODERS[known.tag].decode(encoded)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidData(str(error)) from error
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from ..errors import InvalidData, InvalidMessage
-from ..lossless import text_is_lossless
-from ..sums import Opaque, OpenSum
+from ..lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes, text_is_lossless
+from ..sums import ENCODER, Opaque, OpenSum
 
 MAX_BLOCKS = 10_000
 """How many blocks one message may hold (X3)."""
+
+MOST_TEXT = MAX_PART_BYTES // 8
+"""Characters that fit whatever they are: none takes more than six bytes as JSON."""
 
 
 class Block:
@@ -219,7 +223,8 @@ def check_user_message(message: object) -> UserMessage:
     """Check a message before it is accepted (D3).
 
     Raises:
-        InvalidMessage: no user message, an empty id, no content, or content that is not losslessly JSON.
+        InvalidMessage: no user message, an empty id, no content, content that is not losslessly JSON, or more of it
+            than can be recorded (X3).
     """
     if type(message) is not UserMessage:
         raise InvalidMessage(f"a treadle.UserMessage is needed, not {type(message).__name__} (D3)")
@@ -236,7 +241,28 @@ def check_user_message(message: object) -> UserMessage:
         _check_block(message.id, index, block)
     if message.source is not USER:
         _check(SOURCES, message.source, message.id, "source")
+    first = next(iter(message.content))
+    if len(message.content) > 1 or type(first) is not Text or len(first.text) > MOST_TEXT:
+        _check_bytes(len(ENCODER.encode(message)), f"message {message.id!r}", MAX_PART_BYTES)
     return message
+
+
+def check_batch(messages: Sequence[UserMessage]) -> None:
+    """Check that messages which are recorded together fit into one event.
+
+    Raises:
+        InvalidMessage: they do not (X3).
+    """
+    if len(messages) > MAX_EVENT_BYTES // MAX_PART_BYTES - 1:
+        size = sum([len(ENCODER.encode(message)) for message in messages])
+        _check_bytes(size, f"a batch of {len(messages)} messages", MAX_EVENT_BYTES - MAX_PART_BYTES)
+
+
+def _check_bytes(size: int, what: str, most: int) -> None:
+    try:
+        check_bytes(size, what, most)
+    except InvalidData as error:
+        raise InvalidMessage(f"{error}; hand over a file's name instead (D3)") from error
 
 
 def _check_block(message_id: str, index: int, block: object) -> None:

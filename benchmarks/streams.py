@@ -1,0 +1,172 @@
+"""Many streams at once: how long a cancel takes and how late the loop is while a thousand answers come in.
+
+The server is a process of its own. Times are processor time of the loop's thread, so that they say what the work
+between a cancel and its end costs, whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from contextlib import aclosing
+from statistics import quantiles
+
+import trio
+from attrs import define, field
+
+from treadle import ModelRequest, Signal
+from treadle.models import CallConfig
+from treadle.words.messages import user_message
+from treadle_adapters.models.openai_chat import OpenAIChat
+
+from .measure import Benchmark, Sample
+
+STREAMS = int(os.environ.get("TREADLE_STREAMS", "1000"))
+"""Answers that come in at the same time."""
+
+EVERY = 0.5
+"""Seconds between two deltas of one answer."""
+
+CANCELS = 200
+"""Streams that are cancelled, one after the other, each followed by a new one."""
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+DELTA = b'data: {"choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(int(length.split(b":")[1]))
+        writer.write(HEAD)
+        while not writer.is_closing():
+            writer.write(b"%x\r\n%b\r\n" % (len(DELTA), DELTA))
+            await writer.drain()
+            await asyncio.sleep(EVERY)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass  # cancelled, as it should be
+    finally:
+        writer.close()
+
+
+async def _serve() -> None:
+    server = await asyncio.start_server(_answer, "127.0.0.1", 0, backlog=2 * STREAMS)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+def _allow_files() -> None:
+    """Each stream is an open file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(3 * STREAMS, hard)), hard))
+
+
+@define
+class _Crowd:
+    """The streams that are open, and what was measured of them, in milliseconds of processor time."""
+
+    model: OpenAIChat
+    nursery: trio.Nursery
+    open: list[trio.CancelScope] = field(factory=list[trio.CancelScope])
+    cancels: list[float] = field(factory=list[float])
+    late: list[float] = field(factory=list[float])
+    _cancelled: dict[trio.CancelScope, float] = field(factory=dict[trio.CancelScope, float])
+
+    async def fill(self) -> None:
+        """Open the streams, a few at a time, and wait until each brings something."""
+        while len(self.open) < STREAMS:
+            ready = [trio.Event() for _ in range(50)]
+            for event in ready:
+                self.nursery.start_soon(self._stream, event)
+            for event in ready:
+                await event.wait()
+
+    async def replace(self) -> None:
+        """Cancel the oldest stream, and open another one."""
+        scope = self.open.pop(0)
+        self._cancelled[scope] = time.thread_time()
+        scope.cancel()
+        self.nursery.start_soon(self._stream, trio.Event())
+        await trio.sleep(0.01)
+
+    async def beat(self) -> None:
+        """Note how long everybody else takes between two turns of one task."""
+        while True:
+            before = time.thread_time()
+            await trio.lowlevel.checkpoint()
+            self.late.append(1_000 * (time.thread_time() - before))
+            await trio.sleep(0.002)
+
+    async def _stream(self, ready: trio.Event) -> None:
+        request = ModelRequest(CallConfig("p", "m"), [user_message("go", "u")], (), "a", "s", Signal())
+        with trio.CancelScope() as scope:
+            async with aclosing(self.model.stream(request)) as chunks:
+                async for _ in chunks:
+                    if not ready.is_set():
+                        ready.set()
+                        self.open.append(scope)
+        if scope in self._cancelled:
+            self.cancels.append(1_000 * (time.thread_time() - self._cancelled.pop(scope)))
+
+
+async def _crowd() -> _Crowd:
+    _allow_files()
+    server = await trio.lowlevel.open_process([sys.executable, "-m", __name__], stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    port = int(await server.stdout.receive_some())
+    try:
+        async with OpenAIChat(f"http://127.0.0.1:{port}") as model, trio.open_nursery() as nursery:
+            crowd = _Crowd(model, nursery)
+            await crowd.fill()
+            nursery.start_soon(crowd.beat)
+            for _ in range(CANCELS):
+                await crowd.replace()
+            nursery.cancel_scope.cancel()
+    finally:
+        server.kill()
+    return crowd
+
+
+def _high(values: list[float]) -> float:
+    return quantiles(values, n=100)[98]
+
+
+async def cancel() -> Sample:
+    """From the cancel of one stream to its end."""
+    return Sample(_high((await _crowd()).cancels))
+
+
+async def lag() -> Sample:
+    """How long a task waits for its next turn."""
+    return Sample(_high((await _crowd()).late))
+
+
+BENCHMARKS = [
+    Benchmark(
+        "many-streams-cancel",
+        f"p99 of a cancel among {STREAMS} streams of {1 / EVERY:g} deltas a second each",
+        "CPU ms",
+        100,
+        cancel,
+        "at-most",
+        warm_up=False,
+    ),
+    Benchmark(
+        "many-streams-lag",
+        f"p99 of the loop's lag under the same {STREAMS} streams",
+        "CPU ms",
+        100,
+        lag,
+        "at-most",
+        warm_up=False,
+    ),
+]
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
