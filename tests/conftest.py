@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.timeouts import pytest_timeout_set_timer
 
 __all__ = ["pytest_timeout_set_timer"]
+
+if sys.dont_write_bytecode and sys.pycache_prefix is None:
+    # Nothing is to be written beside the sources; but compiling every test anew takes each process ten seconds.
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    sys.pycache_prefix, sys.dont_write_bytecode = str(cache / "treadle-tests" / "bytecode"), False
 
 SHARED = {
     "aimock": "aimock",
@@ -28,9 +36,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests go first, so that no process is left with one at the end."""
+    """Long tests go first, so that no process is left with one at the end; their timeout is longer, too."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
         for name in getattr(item, "fixturenames", ()):
             if name in SHARED:
                 item.add_marker(pytest.mark.xdist_group(SHARED[name]))

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 TESTS = """
 import threading, time
@@ -54,6 +56,7 @@ def run(tmp_path: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_lost_wake_up_fails_with_the_task_that_waits_for_it(tmp_path: Path) -> None:
     told = run(tmp_path, "-n", "0", "-rA")
     assert "not over after 0.5 s" in told

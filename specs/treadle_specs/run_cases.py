@@ -205,9 +205,9 @@ class Rig:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.proc.pid, signal.SIGKILL)
 
-    def exits_well(self) -> bool:
-        """Wait for the rig to end by itself; whether its exit status is 0."""
-        return self.proc.wait(EXIT_WITHIN_S) == 0
+    def exit_status(self) -> int:
+        """Wait for the rig to end by itself."""
+        return self.proc.wait(EXIT_WITHIN_S)
 
     def stop(self) -> None:
         """End the rig, politely at first, and close its pipes."""
@@ -239,7 +239,7 @@ class CaseRun:
             for number, step in enumerate([self.opening(), *self.case["steps"]]):
                 self.run_step(number, self.restart(number, step) if step["do"] == "restart" else step)
             self.rig.ask({"do": "close"})
-            if not self.rig.exits_well():
+            if self.rig.exit_status() != 0:
                 raise Failure(f"exit status {self.rig.proc.returncode} after close")
         finally:
             self.rig.stop()
@@ -255,7 +255,7 @@ class CaseRun:
             self.rig.kill()
         elif not self.rig.ask({"do": "close"}).get("ok"):
             raise Failure(f"step {number}: close was refused")
-        if not self.rig.exits_well() and not kill:
+        if self.rig.exit_status() != 0 and not kill:
             raise Failure(f"step {number}: exit status {self.rig.proc.returncode} after close")
         if "damage" in step:
             if not self.artifact:

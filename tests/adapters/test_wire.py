@@ -108,6 +108,7 @@ async def test_a_body_cut_anywhere_means_the_same(body: Body, mock_clock: MockCl
             check(body, await outcome(adapter))
 
 
+@pytest.mark.slow
 @pytest.mark.rule("Q5", "Q7")
 @pytest.mark.parametrize("body", [body for body in BODIES if body.status == 200 and not body.name.endswith("gz")])
 async def test_a_body_that_ends_too_early_is_never_taken_for_a_whole_answer(body: Body) -> None:

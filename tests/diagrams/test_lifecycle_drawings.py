@@ -75,6 +75,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.rule("L1")
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", MUTANTS)

@@ -213,6 +213,7 @@ def test_an_answer_of_endless_calls_or_blocks_or_text_is_refused(monkeypatch: py
         recorder.blocks()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("Q5", "X3", "N7")
 @pytest.mark.parametrize("framed", [True, False])
 async def test_an_endless_answer_is_cut_off_and_lets_others_run(framed: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,6 +303,7 @@ def test_the_page_of_a_damaged_log_says_so(tmp_path: Path, capsys: Capture) -> N
     assert '<p class="trouble">' in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_long_session_is_shown_quickly(tmp_path: Path) -> None:
     path = stored(tmp_path, long_log(10_000))
     command = [sys.executable, "-m", "treadle_cli", "show", str(path)]
