@@ -233,11 +233,11 @@ ANY = {
 
 
 def packed(unpacked: bytes, wbits: int, junk: bytes = b"") -> Callable[[], Pieces]:
-    """An endless body of 15 KB pieces, each of which unpacks to 16 MB; with ``junk`` it ends, and that follows."""
+    """An endless body of small pieces, each of which unpacks to 4 MB; with ``junk`` it ends, and that follows."""
 
     def pieces() -> Pieces:
-        pack = zlib.compressobj(9, zlib.DEFLATED, wbits)
-        block = many(unpacked) * (16_000_000 // ROW)
+        pack = zlib.compressobj(1, zlib.DEFLATED, wbits)
+        block = many(unpacked) * (4_000_000 // ROW)
         yield pack.compress(block) + pack.flush(zlib.Z_FULL_FLUSH)
         row = pack.compress(block) + pack.flush(zlib.Z_FULL_FLUSH)
         if junk:
