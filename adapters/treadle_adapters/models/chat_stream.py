@@ -11,7 +11,7 @@ from ..http.failures import failure_of_error
 from .chat_calls import CallAssembler
 from .chat_replay import MessageData
 from .decoding import Decoder
-from .shapes import NotJson, as_count, as_list, as_object, as_text, parse_object
+from .shapes import NotJson, as_count, as_list, as_object, as_text, is_base_error, parse_object
 from .tellings import Telling
 
 Kind = Literal["text", "reasoning"]
@@ -91,6 +91,9 @@ class ChatDecoder(Decoder):
             if error or event == "error" or body.get("object") == "error":
                 self.report(error or body)
                 return
+        if is_base_error(body):
+            self.report(body)
+            return
         choices = body.get("choices")
         if choices:
             self._choice(as_object(as_list(choices)[0] if isinstance(choices, list) else None))
@@ -187,8 +190,8 @@ def _parts(content: Any) -> list[tuple[Kind, str]]:
     found: list[tuple[Kind, str]] = []
     for part in map(as_object, as_list(content)):
         if part.get("type") == "thinking":
-            for thought in map(as_object, as_list(part.get("thinking"))):
-                found.append(("reasoning", as_text(thought.get("text"))))
+            thoughts = map(as_object, as_list(part.get("thinking")))
+            found.extend([("reasoning", as_text(thought.get("text"))) for thought in thoughts])
         else:
             found.append(("text", as_text(part.get("text"))))
     return found
