@@ -16,9 +16,10 @@ from tests.adapters.wires import MemoryTransport, Outcome, outcome, request
 from treadle.errors import MisuseError
 from treadle.models.adapter import RetryPolicy
 from treadle.words.failures import Code, Failure, ModelFailure
-from treadle_adapters.http.credentials import Credential, redact
+from treadle_adapters.http.credentials import Credential
 from treadle_adapters.http.endpoint import Endpoint, user_agent
 from treadle_adapters.http.failures import failure_of_error, map_exceptions
+from treadle_adapters.http.redaction import redact
 from treadle_adapters.http.refusals import code_of_status
 from treadle_adapters.http.waits import LONGEST, retry_after
 from treadle_adapters.models.openai_chat import OpenAIChat

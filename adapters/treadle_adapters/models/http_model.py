@@ -16,11 +16,12 @@ from treadle.models.adapter import UNKNOWN_MODEL, ModelInfo, ModelRequest, Retry
 from treadle.words.failures import Code, Failure, ModelFailure, clean_failure, describe
 from treadle.words.stream import Chunk
 
-from ..http.credentials import Credential, redact
+from ..http.credentials import Credential
 from ..http.endpoint import Endpoint
 from ..http.failures import failure_of_response, map_exceptions, request_id
 from ..http.watchdog import KEEP_ALIVE_TIMEOUT, STREAM_IDLE_TIMEOUT, IdleWatchdog
 from .decoding import Decoder, Reply
+from .guard import Guard
 from .shapes import as_object, json_or_none
 
 FINISH_GRACE = 5.0
@@ -147,6 +148,7 @@ class HTTPModel(ABC):
         """
         watchdog = IdleWatchdog(self._idle, self._quiet)
         reply = Reply(self._decoder())
+        guard = Guard(self._endpoint.hidden_in_answers())
         response = await self._open("POST", self.path, watchdog, self._body(request))
         reads = cast("Reads", response.aiter_bytes())
         problem: ModelFailure | None = None
@@ -163,12 +165,12 @@ class HTTPModel(ABC):
                 chunks = reply.take()
                 if chunks:
                     watchdog.progress()
-                for chunk in chunks:
+                for chunk in guard.passed(chunks):
                     yield chunk
             if reply.done and reply.failure is None:
                 await _drain(reads)
             reply.close(problem)
-            for chunk in reply.take():
+            for chunk in [*guard.passed(reply.take()), *guard.rest()]:
                 yield chunk
         finally:
             await _close(response, reads)
@@ -227,7 +229,7 @@ class HTTPModel(ABC):
         else:
             if response.is_success:
                 return response
-            start = await self._start_of(response, watchdog)
+            start = self._without_secrets(await self._start_of(response, watchdog))
             failure = failure_of_response(response.status_code, response.headers, start, json_or_none(start))
             problem = ModelFailure(failure)
         raise self._reported(problem)
@@ -262,31 +264,36 @@ class HTTPModel(ABC):
                     break
         finally:
             await _close(response, reads)
-        parsed = json_or_none(bytes(got))
+        body = self._without_secrets(bytes(got))
+        parsed = json_or_none(body)
         if not isinstance(parsed, dict):
             raise self._reported(
                 ModelFailure(
-                    failure_of_response(response.status_code, response.headers, bytes(got), None),
+                    failure_of_response(response.status_code, response.headers, body, None),
                 )
             )
         return cast("dict[str, Any]", parsed)
 
+    def _without_secrets(self, body: bytes) -> bytes:
+        """A body in which no secret stands; before it is cut, or what is left of one would not be known (X1)."""
+        return self._endpoint.hidden().hide(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
     def _reported(self, error: ModelFailure, response: httpx.Response | None = None) -> ModelFailure:
         """The failure as it may leave the adapter: bounded, free of credentials (X1), with the request's id."""
-        secrets = self._endpoint.secrets()
+        secrets = self._endpoint.hidden()
         failure = clean_failure(error.failure)
         asked = failure.request_id or (request_id(response.headers) if response is not None else None)
         reported = ModelFailure(
             msgspec.structs.replace(
                 failure,
-                message=redact(failure.message, secrets),
-                request_id=None if asked is None else redact(asked, secrets),
+                message=secrets.hide(failure.message),
+                request_id=None if asked is None else secrets.hide(asked),
             )
         )
         cause = error.__cause__
         if cause is not None:
             told = describe(cause)
-            reported.__cause__ = cause if redact(told, secrets) == told else None
+            reported.__cause__ = cause if secrets.hide(told) == told else None
         return reported
 
 
