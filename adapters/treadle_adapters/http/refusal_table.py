@@ -58,7 +58,7 @@ class Row:
         """Whether this row says what ``told`` means."""
         if self.words and not self.words.isdisjoint(told.words):
             return True
-        if status == 500 and self.code is TOO_LONG and not any([row.fits(told, None) for row in GENERAL]):
+        if status == 500 and self.code is TOO_LONG and not SERVERS_FAULT.fits(told, None):
             status = None  # some servers know no other status
         if self.says is None or status not in self.statuses or self.says.search(told.text) is None:
             return False
@@ -267,16 +267,18 @@ TABLE: tuple[Row, ...] = (
 )
 """The first row that fits decides."""
 
+SERVERS_FAULT = Row(
+    "a server's fault",
+    Code.SERVER,
+    "all",
+    words={
+        "api_error", "internal_error", "internal_server_error", "internalservererror", "server_error",
+        "internal", "internalserverexception",
+    },
+)
+
 GENERAL: tuple[Row, ...] = (
-    Row(
-        "a server's fault",
-        Code.SERVER,
-        "all",
-        words={
-            "api_error", "internal_error", "internal_server_error", "internalservererror", "server_error",
-            "internal", "internalserverexception",
-        },
-    ),
+    SERVERS_FAULT,
     Row(
         "a request's fault",
         Code.INVALID_REQUEST,
