@@ -15,10 +15,12 @@ import trio
 from tests.adapters.wires import MemoryTransport, Outcome, outcome, request
 from treadle import Failure, MisuseError, ModelFailure
 from treadle.models import Code, RetryPolicy
-from treadle_adapters.http.credentials import Credential, redact
+from treadle_adapters.http.credentials import Credential
 from treadle_adapters.http.endpoint import Endpoint, user_agent
-from treadle_adapters.http.failures import code_of_status, failure_of_error, map_exceptions
-from treadle_adapters.http.retry_after import LONGEST, retry_after
+from treadle_adapters.http.failures import failure_of_error, map_exceptions
+from treadle_adapters.http.redaction import redact
+from treadle_adapters.http.refusals import code_of_status
+from treadle_adapters.http.waits import LONGEST, retry_after
 from treadle_adapters.models.openai_chat import OpenAIChat
 
 URL = "http://provider.test/v1"

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from treadle import Failure, MisuseError, ModelFailure
 from treadle.models import Code
-
-HIDDEN = "[hidden]"
-"""Stands where a secret stood."""
-
-SHORTEST_SECRET = 6
-"""Shorter values are not hidden in texts: they would black out ordinary words."""
 
 
 class Credential:
@@ -65,11 +58,3 @@ class Credential:
         if self.env is not None:
             return f"<Credential from {self.env}>"
         return "<Credential given>" if self.__value is not None else "<no Credential>"
-
-
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in ``text`` (X1)."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from functools import partial
 from importlib import metadata
@@ -16,6 +17,9 @@ from treadle import MisuseError
 from .body import ACCEPT_ENCODING, Body
 from .credentials import Credential
 from .pools import KEPT_CONNECTIONS, Pools
+from .redaction import SHORTEST_IN_ANSWERS, Secrets, secrets_of
+
+_SECRET_NAME = re.compile("auth|key|token|secret|passw|cookie|credential|signature", re.IGNORECASE)
 
 STALE_CONNECTIONS = KEPT_CONNECTIONS + 1
 """How many kept connections of its pool a request may find closed."""
@@ -80,11 +84,10 @@ class Endpoint:
             if not (name + value).isascii() or not (name + value).isprintable() or not name:
                 raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
             self._headers[name] = value
-        self._secrets = (
-            *(headers or {}).values(),
-            *self._base.params.values(),
-            *[value.removeprefix("Basic ") for value in login.values()],
-        )
+        logins = [value.removeprefix("Basic ") for value in login.values()]
+        named = [*(headers or {}).items(), *self._base.params.items()]
+        self._secrets = (*[value for _, value in named], *logins)
+        self._told_secret = (*[value for name, value in named if _SECRET_NAME.search(name)], *logins)
 
     def __str__(self) -> str:
         """The address as messages may show it: without user, password and query (X1)."""
@@ -101,6 +104,19 @@ class Endpoint:
     def secrets(self) -> tuple[str, ...]:
         """What no text may show (X1)."""
         return (*self._secrets, *self.credential.secrets())
+
+    def hidden(self) -> Secrets:
+        """Hides secrets in errors: the key, every header that was given, and the address's query (X1)."""
+        return secrets_of(self.secrets())
+
+    def hidden_in_answers(self) -> Secrets:
+        """Hides secrets in answers (X1): the key, and headers and queries whose names say that they are secret.
+
+        Values that are words rather than secrets are left alone, or the answers would lose them.
+        """
+        values = (*self._told_secret, *self.credential.secrets())
+        secret = [value for value in values if len(value) >= 12 or any([each.isdigit() for each in value])]
+        return secrets_of(tuple(secret), SHORTEST_IN_ANSWERS)
 
     async def send(
         self,

@@ -1,115 +1,40 @@
-"""The one seam where foreign errors become failures with codes (Q5, Q7)."""
+"""The one seam where foreign errors become failures with codes (Q5, Q7, Q14)."""
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, cast
 
 import httpx
 import trio
+from attrs import frozen
 
 from treadle import Failure, ModelFailure
 from treadle.models import MAX_MESSAGE, Code, repair_text
 
-from .retry_after import retry_after
+from .refusals import Row, recognize
+from .told import Told, is_word, told_by
+from .waits import LONGEST, Wait, wait_of_body, wait_of_headers
 
 SHOWN = 300
 """How many characters of an unexpected body a failure shows."""
 
-STATUSES = {
-    400: Code.INVALID_REQUEST,
-    401: Code.INVALID_CREDENTIAL,
-    402: Code.QUOTA,
-    403: Code.INVALID_CREDENTIAL,
-    404: Code.INVALID_REQUEST,
-    407: Code.INVALID_CREDENTIAL,
-    408: Code.TIMEOUT,
-    409: Code.SERVER,  # a lock of the provider's; both vendors' own clients try it again
-    413: Code.CONTEXT_WINDOW_EXCEEDED,  # the remedy is the same: a shorter history
-    425: Code.SERVER,
-    429: Code.RATE_LIMIT,
-    451: Code.CONTENT_FILTER,
-    504: Code.TIMEOUT,
-    522: Code.TIMEOUT,
-    524: Code.TIMEOUT,
-}
-"""HTTP statuses that do not follow from their class: other 4xx are INVALID_REQUEST, other 5xx are SERVER (Q7)."""
+SHORT_WAIT = 60.0
+"""Seconds; a longer wait is told in the failure's message, and makes a limit of a day or longer terminal."""
 
-WORDS = {
-    "context_length_exceeded": Code.CONTEXT_WINDOW_EXCEEDED,
-    "context_window_exceeded": Code.CONTEXT_WINDOW_EXCEEDED,
-    "exceed_context_size_error": Code.CONTEXT_WINDOW_EXCEEDED,
-    "model_context_window_exceeded": Code.CONTEXT_WINDOW_EXCEEDED,
-    "request_too_large": Code.CONTEXT_WINDOW_EXCEEDED,
-    "string_above_max_length": Code.CONTEXT_WINDOW_EXCEEDED,
-    "billing_error": Code.QUOTA,
-    "billing_hard_limit_reached": Code.QUOTA,
-    "billing_not_active": Code.QUOTA,
-    "insufficient_balance": Code.QUOTA,
-    "insufficient_quota": Code.QUOTA,
-    "quota_exceeded": Code.QUOTA,
-    "rate_limit_error": Code.RATE_LIMIT,
-    "rate_limit_exceeded": Code.RATE_LIMIT,
-    "too_many_requests": Code.RATE_LIMIT,
-    "account_deactivated": Code.INVALID_CREDENTIAL,
-    "authentication_error": Code.INVALID_CREDENTIAL,
-    "invalid_api_key": Code.INVALID_CREDENTIAL,
-    "permission_denied": Code.INVALID_CREDENTIAL,
-    "permission_error": Code.INVALID_CREDENTIAL,
-    "content_filter": Code.CONTENT_FILTER,
-    "content_policy_violation": Code.CONTENT_FILTER,
-    "responsibleaipolicyviolation": Code.CONTENT_FILTER,
-    "image_content_policy_violation": Code.CONTENT_FILTER,
-    "engine_overloaded": Code.SERVER,
-    "engine_overloaded_error": Code.SERVER,
-    "overloaded": Code.SERVER,
-    "overloaded_error": Code.SERVER,
-    "service_unavailable": Code.SERVER,
-    "slow_down": Code.RATE_LIMIT,
-    "unavailable_error": Code.SERVER,
-    "timeout": Code.TIMEOUT,
-    "timeout_error": Code.TIMEOUT,
-    "request_timeout": Code.TIMEOUT,
-}
-"""What providers write under ``code`` or ``type`` and means one thing whatever the status is (Q7)."""
+LIMITED = (Code.RATE_LIMIT, Code.QUOTA)
+"""Refusals that the reset of a limit is about."""
 
-GENERAL_WORDS = {
-    "api_error": Code.SERVER,
-    "internal_error": Code.SERVER,
-    "internal_server_error": Code.SERVER,
-    "internalservererror": Code.SERVER,
-    "server_error": Code.SERVER,
-    "badrequesterror": Code.INVALID_REQUEST,
-    "invalid_prompt": Code.INVALID_REQUEST,
-    "invalid_request": Code.INVALID_REQUEST,
-    "invalid_request_error": Code.INVALID_REQUEST,
-    "model_not_found": Code.INVALID_REQUEST,
-    "not_found_error": Code.INVALID_REQUEST,
-    "requests": Code.RATE_LIMIT,
-    "tokens": Code.RATE_LIMIT,
-}
-"""Words so general that the status, where there is one, says more."""
+WAITING = (*LIMITED, Code.SERVER, Code.TIMEOUT)
+"""Refusals whose body may tell a wait."""
 
-# Some servers (Anthropic, vLLM) tell this case from other invalid requests by their sentence alone. Prose only ever
-# refines INVALID_REQUEST, never another code.
-_TOO_LONG = re.compile(
-    r"maximum context length|prompt is too long|context window|exceeds? the (?:available )?context|context size",
-    re.IGNORECASE,
-)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-amzn-requestid")
-
-
-def code_of_status(status: int) -> Code:
-    """The code of an HTTP error status (Q7)."""
-    found = STATUSES.get(status)
-    if found is not None:
-        return found
-    if status >= 500:
-        return Code.SERVER
-    return Code.INVALID_REQUEST if status >= 300 else Code.MALFORMED_RESPONSE
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -128,64 +53,93 @@ def beginning(body: bytes | str) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
-def failure_of_error(error: Any, status: int | None = None) -> Failure:
-    """Read an error as providers write it: text, or an object with ``message``, ``code`` and ``type``.
+@frozen
+class Refusal:
+    """A refusal, read.
 
-    The code comes from ``code`` or ``type`` where one is known, else from the HTTP status, else from a status that
-    stands in for a code (Q7).
+    Attributes:
+        failure: what it is reported as.
+        row: which row of the table says so.
+        wait: how long it asks to wait, and where it says so.
+    """
+
+    failure: Failure
+    row: Row
+    wait: Wait | None
+
+
+def failure_of_error(error: Any, status: int | None = None) -> Failure:
+    """Read an error as providers write it: text, or an object with ``message``, ``code`` and ``type`` (Q7).
 
     Args:
         error: what stood under ``error``, or the whole object.
         status: the response's HTTP status, if that is an error.
     """
+    return read_error(error, status).failure
+
+
+def read_error(error: Any, status: int | None = None, headers: Mapping[str, str] = NO_HEADERS) -> Refusal:
+    """Read an error as ``failure_of_error`` does, and say what decided (Q7, Q14).
+
+    Args:
+        error: what stood under ``error``, or the whole object.
+        status: the response's HTTP status, if that is an error.
+        headers: the response's headers, by lower-case names.
+    """
     fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
+    told = told_by(fields)
+    row = recognize(told, status)
+    wait = _wait(row, fields, told, headers)
+    code = Code.RATE_LIMIT if row.patient and wait is not None and wait.seconds <= SHORT_WAIT else row.code
     inner = fields.get("error")
     if isinstance(inner, dict) and "message" not in fields:
         fields = cast("dict[str, Any]", inner)
     elif isinstance(inner, str) and "message" not in fields:
         fields = {**fields, "message": inner}
-    words = [str(fields[key]) for key in ("code", "type", "status") if _is_word(fields.get(key))]
     message = _message(fields)
-    code = _code(words, status, message)
+    words = [str(fields[key]) for key in ("code", "type", "status") if is_word(fields.get(key))]
     where = f"HTTP {status}" if status is not None else "the provider reports"
     named = [word for word in words if word.lower() not in message.lower()]
     text = f"{where}: {message}" + (f" ({', '.join(named)})" if named else "")
-    return Failure(repair_text(text)[:MAX_MESSAGE], code.value, status)
+    until = "" if wait is None or wait.seconds <= SHORT_WAIT else _until(wait.seconds)
+    text = repair_text(text)[: MAX_MESSAGE - len(until)] + until
+    seconds = None if wait is None else wait.seconds
+    return Refusal(Failure(text, code.value, status, seconds, request_id(headers)), row, wait)
 
 
-def _is_word(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return False
-    return bool(value) and len(str(value)) <= 100
+def _wait(row: Row, error: Any, told: Told, headers: Mapping[str, str]) -> Wait | None:
+    """The wait that a refusal asks for: before another try, as far as it says so, else to the reset of a limit."""
+    if not row.waits:
+        return None
+    of_headers = wait_of_headers(headers)
+    if of_headers is not None and of_headers.exact:
+        return of_headers
+    of_body = wait_of_body(error, told.text, headers) if row.code in WAITING else None
+    return of_body or (of_headers if row.code in LIMITED else None)
+
+
+def _until(seconds: float) -> str:
+    """When to come back, for people."""
+    if seconds >= LONGEST:
+        return "; not again within a year"
+    unit, length = ("d", 86400) if seconds >= 172_800 else ("h", 3600) if seconds >= 7200 else ("min", 60)
+    moment = datetime.fromtimestamp(time.time() + seconds, UTC)
+    return f"; come back in {seconds / length:.0f} {unit}, at {moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _message(fields: dict[str, Any]) -> str:
-    for key in ("message", "detail", "msg", "error_msg"):
+    quoted = fields.get("metadata")
+    raw = cast("dict[str, Any]", quoted).get("raw") if isinstance(quoted, dict) else None
+    more = f": {beginning(raw)}" if isinstance(raw, str) and raw.strip() else ""
+    for key in ("message", "detail", "msg", "error_msg", "error_message", "base_resp"):
         value = fields.get(key)
+        if isinstance(value, dict):
+            value = cast("dict[str, Any]", value).get("status_msg", cast("dict[str, Any]", value).get("message", value))
         if isinstance(value, str) and value.strip():
-            return value.strip()
+            return value.strip() + more
         if value is not None and not isinstance(value, str):
-            return beginning(str(value))
-    return "an error without a message"
-
-
-def _code(words: list[str], status: int | None, message: str) -> Code:
-    lowered = [word.lower() for word in words]
-    for word in lowered:
-        if word in WORDS:
-            return WORDS[word]
-    numbers = [int(word) for word in lowered if word.isascii() and word.isdigit() and 400 <= int(word) < 600]
-    general = [GENERAL_WORDS[word] for word in lowered if word in GENERAL_WORDS]
-    code = Code.UNKNOWN
-    if status is not None:
-        code = code_of_status(status)
-    elif general:
-        code = general[0]
-    elif numbers:
-        code = code_of_status(numbers[0])
-    if code is Code.INVALID_REQUEST and _TOO_LONG.search(message):
-        return Code.CONTEXT_WINDOW_EXCEEDED
-    return code
+            return beginning(str(cast("object", value))) + more
+    return "an error without a message" + more
 
 
 def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, parsed: Any) -> Failure:
@@ -197,16 +151,19 @@ def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, pa
         body: the beginning of its body.
         parsed: the body as JSON, ``None`` when it is none.
     """
-    if isinstance(parsed, dict) and parsed:
-        failure = failure_of_error(parsed, status)
-    elif isinstance(parsed, list) and parsed:
-        failure = failure_of_error(cast("list[Any]", parsed)[0], status)
-    else:
-        shown = beginning(body)
+    return read_response(status, headers, body, parsed).failure
+
+
+def read_response(status: int, headers: Mapping[str, str], body: bytes, parsed: Any) -> Refusal:
+    """Read a response that is not a success as ``failure_of_response`` does, and say what decided (Q7, Q14)."""
+    error: Any = parsed
+    if isinstance(parsed, list) and parsed:
+        error = cast("list[Any]", parsed)[0]
+    elif not (isinstance(parsed, dict) and parsed):
+        error = beginning(body) or "no body"
         if 300 <= status < 400:
-            shown = "a redirect, which is not followed; correct the base URL"
-        failure = failure_of_error(shown or "no body", status)
-    return Failure(failure.message, failure.code, status, retry_after(headers), request_id(headers))
+            error = "a redirect, which is not followed; correct the base URL"
+    return read_error(error, status, headers)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Reads the stream of Anthropic's Messages (Q5, Q10)."""
+"""Reads the stream of Anthropic's Messages (Q5, Q10, Q13)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from treadle.models import CHUNK, Finish, Usage
 from .decoding import Decoder
 from .encoding import encode
 from .shapes import as_count, as_list, as_object, as_text, parse_object
+from .tellings import Telling
 from .writer import MAX_NAME, too_much
 
 FINISHES = {
@@ -26,6 +27,10 @@ FINISHES = {
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
+def _arguments() -> Telling:
+    return Telling("the input of a call", json=True)
+
+
 @define
 class _Block:
     """A content block under way."""
@@ -33,7 +38,7 @@ class _Block:
     kind: str
     call: int = -1
     input: Any = None
-    argued: bool = False
+    arguments: Telling = field(factory=_arguments)
     thinking: list[str] = field(factory=list[str])
     signature: list[str] = field(factory=list[str])
     data: str = ""
@@ -134,9 +139,7 @@ class MessagesDecoder(Decoder):
             case "signature_delta" if block is not None:
                 self._sign(block, as_text(delta.get("signature")))
             case "input_json_delta" if block is not None and block.call >= 0:
-                text = as_text(delta.get("partial_json"))
-                block.argued = block.argued or bool(text)
-                self.write.arguments(block.call, text)
+                self.write.arguments(block.call, block.arguments.more(as_text(delta.get("partial_json"))))
             case _:
                 pass
 
@@ -154,8 +157,8 @@ class MessagesDecoder(Decoder):
         if block is None:
             return
         if block.call >= 0:
-            if block.input and not block.argued:  # some servers give the whole input at the start
-                self.write.arguments(block.call, encode(block.input).decode())
+            if block.input:  # some servers give the whole input at the start, and some of them in deltas as well
+                self.write.arguments(block.call, block.arguments.whole(encode(block.input).decode()))
             self.write.end_call(block.call)
         elif block.kind in ("text", "thinking", "redacted_thinking"):
             self.write.end_prose(block.replay())

@@ -1,19 +1,25 @@
-"""Tool calls of chat completions, put together from deltas of every known make (Q5, K3)."""
+"""Tool calls of chat completions, put together from deltas of every known make (Q5, Q13, K3)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from attrs import define, field
 
 from treadle.session import new_id
 
+from .chat_replay import CallData, MessageData
+from .encoding import encode
 from .shapes import as_list, as_object, as_text
+from .tellings import Telling
 from .writer import MAX_NAME, ChunkWriter, too_much
 
 MAX_WAITING = 1_000_000
 """How many characters of arguments may wait for their call's name (X3)."""
+
+
+def _arguments() -> Telling:
+    return Telling("the arguments of a call", json=True)
 
 
 @define(eq=False)
@@ -23,8 +29,9 @@ class _Call:
     call_id: str = ""
     name: str = ""
     index: int | None = None
-    waiting: list[str] = field(factory=list[str])
+    arguments: Telling = field(factory=_arguments)
     held: int = 0
+    data: CallData = field(factory=CallData)
 
 
 class CallAssembler:
@@ -36,10 +43,17 @@ class CallAssembler:
 
     A call's block starts when its first argument text comes, for until then its name may still grow: names are sent
     whole, whole in every delta, or in fragments. Arguments that come before any name wait for it.
+
+    Args:
+        write: takes the chunks.
+        data: counts what the calls want sent back.
+        endpoint: where that goes back to (Q10).
     """
 
-    def __init__(self, write: ChunkWriter) -> None:
+    def __init__(self, write: ChunkWriter, data: MessageData, endpoint: str) -> None:
         self._write = write
+        self._data = data
+        self._endpoint = endpoint
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._all: list[_Call] = []
@@ -59,13 +73,35 @@ class CallAssembler:
             function = as_object(delta.get("function"))
             call = self._find(delta.get("index"), as_text(delta.get("id")), as_text(function.get("name")))
             self._name(call, as_text(function.get("name")))
-            self._argue(call, function.get("arguments"))
+            self._data.count(call.data.take(delta))
+            text = _text(function.get("arguments"))
+            if text:
+                self._argue(call, call.arguments.more(text))
+
+    def retell(self, calls: Any) -> None:
+        """Take the ``tool_calls`` of the whole message, which deltas may have told already (Q13).
+
+        Raises:
+            ModelFailure: they contradict what was told before, or a bound is exceeded (X3).
+        """
+        known = list(self._all)
+        for number, told in enumerate(map(as_object, as_list(calls))):
+            call_id = as_text(told.get("id"))
+            call = self._by_id.get(call_id) or (known[number] if number < len(known) else None)
+            if call is None:
+                self.add([{"index": len(self._all), **told}])
+                continue
+            function = as_object(told.get("function"))
+            if not call.name:
+                self._name(call, as_text(function.get("name")))
+            self._data.count(call.data.take(told))
+            self._argue(call, call.arguments.whole(_text(function.get("arguments"))))
 
     def end(self) -> None:
-        """Start what has waited in vain for a name; call it when the answer is complete."""
+        """Start what has waited in vain for a name, and end all; call it when the answer is complete."""
         for call in self._all:
-            if call.index is None:
-                self._start(call)
+            index = self._start(call) if call.index is None else call.index
+            self._write.end_call(index, call.data.replay(self._endpoint))
 
     def _find(self, index: Any, call_id: str, name: str) -> _Call:
         if len(call_id) > MAX_NAME:
@@ -96,24 +132,24 @@ class CallAssembler:
             if len(call.name) > MAX_NAME:
                 raise too_much(f"a tool name of more than {MAX_NAME} characters")
 
-    def _argue(self, call: _Call, arguments: Any) -> None:
-        if isinstance(arguments, (dict, list)):  # some servers send the value instead of its text
-            arguments = msgspec.json.encode(arguments).decode()
-        text = as_text(arguments)
+    def _argue(self, call: _Call, text: str) -> None:
         if not text:
             return
-        if call.index is None and call.name:
+        if call.index is not None:
+            self._write.arguments(call.index, text)
+        elif call.name:
             self._start(call)
-        if call.index is None:
-            call.waiting.append(text)
+        else:
             call.held += len(text)
             if call.held > MAX_WAITING:
                 raise too_much(f"more than {MAX_WAITING} characters of arguments for a call without a name")
-        else:
-            self._write.arguments(call.index, text)
 
-    def _start(self, call: _Call) -> None:
-        call.index = self._write.start_call(call.call_id or f"call_{new_id()}", call.name)
-        for text in call.waiting:
-            self._write.arguments(call.index, text)
-        call.waiting.clear()
+    def _start(self, call: _Call) -> int:
+        index = call.index = self._write.start_call(call.call_id or f"call_{new_id()}", call.name)
+        self._write.arguments(index, call.arguments.text)
+        return index
+
+
+def _text(arguments: Any) -> str:
+    """Arguments as text; some servers send the value instead."""
+    return encode(arguments).decode() if isinstance(arguments, (dict, list)) else as_text(arguments)

@@ -1,16 +1,20 @@
-"""Reads the stream of a chat completion, as OpenAI and the many servers like it send it (Q5)."""
+"""Reads the stream of a chat completion, as OpenAI and the many servers like it send it (Q5, Q13)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from treadle import Failure, ModelFailure
 from treadle.models import Code, Finish, Usage
 
 from ..http.failures import failure_of_error
 from .chat_calls import CallAssembler
+from .chat_replay import MessageData
 from .decoding import Decoder
-from .shapes import NotJson, as_count, as_list, as_object, as_text, parse_object
+from .shapes import NotJson, as_count, as_list, as_object, as_text, is_base_error, parse_object
+from .tellings import Telling
+
+Kind = Literal["text", "reasoning"]
 
 FINISHES = {
     "stop": "stop",
@@ -56,13 +60,20 @@ class ChatDecoder(Decoder):
 
     The answer is complete when a finish reason came: a missing ``[DONE]`` is forgiven, a missing finish is not. Only
     the first choice is read. A finish ``stop`` of an answer that asks for tools becomes ``tool-calls``, and the other
-    way round.
+    way round. Beside its deltas, or instead of them, an answer may be told as a whole ``message`` (Q13).
+
+    Args:
+        endpoint: where what the answer wants sent back goes (Q10).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: str = "") -> None:
         super().__init__()
-        self._calls = CallAssembler(self.write)
+        self._endpoint = endpoint
+        self._data = MessageData()
+        self._calls = CallAssembler(self.write, self._data, endpoint)
         self._refused = False
+        self._message: dict[str, Any] | None = None
+        self._texts: dict[Kind, Telling] = {"text": Telling("its text"), "reasoning": Telling("its reasoning")}
 
     def event(self, event: str, data: str) -> None:
         """See ``Decoder.event``."""
@@ -80,9 +91,12 @@ class ChatDecoder(Decoder):
             if error or event == "error" or body.get("object") == "error":
                 self.report(error or body)
                 return
+        if is_base_error(body):
+            self.report(body)
+            return
         choices = body.get("choices")
         if choices:
-            self._choice(as_object(as_list(choices)[0] if isinstance(choices, list) else None), "delta")
+            self._choice(as_object(as_list(choices)[0] if isinstance(choices, list) else None))
         if body.get("usage") is not None:
             self.write.use(usage_of(body["usage"]), last=self.finish is not None)
 
@@ -90,7 +104,7 @@ class ChatDecoder(Decoder):
         """See ``Decoder.document``."""
         choices = as_list(body.get("choices"))
         if choices:
-            self._choice(as_object(choices[0]), "message")
+            self._choice(as_object(choices[0]))
             self.write.use(usage_of(body.get("usage")), last=True)
 
     def settle(self) -> None:
@@ -98,9 +112,12 @@ class ChatDecoder(Decoder):
 
         Raises:
             ModelFailure: EMPTY_RESPONSE when a plain stop came with neither text, reasoning nor call; SERVER when
-                the finish itself says ``error``.
+                the finish itself says ``error``; MALFORMED_RESPONSE when the whole message contradicts its deltas.
         """
+        if self._message is not None:
+            self._retell(self._message)
         self._calls.end()
+        self.replay = self._data.replay(self._endpoint)
         assert self.finish is not None
         kind = self.finish.kind
         if kind in ("error", "aborted"):
@@ -116,10 +133,12 @@ class ChatDecoder(Decoder):
                 self.finish = Finish("stop")
         super().settle()
 
-    def _choice(self, choice: dict[str, Any], key: str) -> None:
-        delta = choice.get(key)
+    def _choice(self, choice: dict[str, Any]) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
         if isinstance(delta, dict):
             self._delta(as_object(delta))
+        if isinstance(message, dict):
+            self._message = as_object(message)  # some servers repeat it, longer each time, beside every delta
         finish = choice.get("finish_reason")
         if finish is not None and finish != "" and self.finish is None:
             self.finish = finish_of(finish)
@@ -127,29 +146,60 @@ class ChatDecoder(Decoder):
             self.failure = failure_of_error(choice["error"])
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if reasoning:
-            self.write.prose("reasoning", as_text(reasoning))
-        content = delta.get("content")
-        if content:
-            if isinstance(content, str):
-                self.write.prose("text", content)
-            else:
-                self._parts(content)
-        if delta.get("refusal"):
-            self._refused = True
-            self.write.prose("text", as_text(delta["refusal"]))
+        for kind, text in self._prose(delta):
+            self.write.prose(kind, self._texts[kind].more(text))
         if delta.get("tool_calls"):
             self._calls.add(delta["tool_calls"])
         if delta.get("function_call"):
             self._calls.add([{"index": 0, "function": delta["function_call"]}])
+        if len(delta) > 1:
+            self._data.take(delta)
 
-    def _parts(self, content: Any) -> None:
-        """Content in parts: text, and the thinking that Mistral sends between it."""
-        for item in as_list(content):
-            part = as_object(item)
-            if part.get("type") == "thinking":
-                for thought in as_list(part.get("thinking")):
-                    self.write.prose("reasoning", as_text(as_object(thought).get("text")))
-            else:
-                self.write.prose("text", as_text(part.get("text")))
+    def _retell(self, message: dict[str, Any]) -> None:
+        """Take the whole message (Q13)."""
+        texts: dict[Kind, list[str]] = {"reasoning": [], "text": []}
+        for kind, text in self._prose(message):
+            texts[kind].append(text)
+        for kind, parts in texts.items():
+            self.write.prose(kind, self._texts[kind].whole("".join(parts)))
+        if self._data.empty:
+            self._data.take(message)
+        self._calls.retell(message.get("tool_calls"))
+        if message.get("function_call"):
+            self._calls.retell([{"function": message["function_call"]}])
+
+    def _prose(self, told: dict[str, Any]) -> list[tuple[Kind, str]]:
+        """The text and reasoning of a delta or a message."""
+        found: list[tuple[Kind, str]] = []
+        reasoning = told.get("reasoning_content") or told.get("reasoning") or _detailed(told.get("reasoning_details"))
+        if reasoning:
+            found.append(("reasoning", as_text(reasoning)))
+        content = told.get("content")
+        if isinstance(content, str):
+            found.append(("text", content))
+        elif content:
+            found += _parts(content)
+        if told.get("refusal"):
+            self._refused = True
+            found.append(("text", as_text(told["refusal"])))
+        return found
+
+
+def _parts(content: Any) -> list[tuple[Kind, str]]:
+    """Content in parts: text, and the thinking that Mistral sends between it."""
+    found: list[tuple[Kind, str]] = []
+    for part in map(as_object, as_list(content)):
+        if part.get("type") == "thinking":
+            thoughts = map(as_object, as_list(part.get("thinking")))
+            found.extend([("reasoning", as_text(thought.get("text"))) for thought in thoughts])
+        else:
+            found.append(("text", as_text(part.get("text"))))
+    return found
+
+
+def _detailed(details: Any) -> str:
+    """The reasoning that stands in its details alone."""
+    if not details:
+        return ""
+    found = map(as_object, as_list(details))
+    return "".join([as_text(detail.get("text")) or as_text(detail.get("summary")) for detail in found])

@@ -10,7 +10,7 @@ from treadle.models import DEFAULT_BOUNDS, AnswerBounds, Chunk, Code, Finish, Fi
 
 from ..http.failures import SHOWN, beginning, failure_of_error
 from ..http.sse import EventReader
-from .shapes import NotJson, as_object, json_or_none
+from .shapes import NotJson, is_base_error, json_or_none
 from .writer import ChunkWriter
 
 READ = 256
@@ -202,11 +202,11 @@ class Reply:
         parsed = json_or_none(body)
         if isinstance(parsed, dict):
             answer = cast("dict[str, Any]", parsed)
-            if not answer.get("error"):
+            if not answer.get("error") and not is_base_error(answer):
                 self._decoder.document(answer)
             if self._decoder.finish is not None:
                 return
-            if answer.get("error") or as_object(answer).keys() & {"message", "detail"}:
+            if answer.get("error") or is_base_error(answer) or answer.keys() & {"message", "detail"}:
                 raise ModelFailure(failure_of_error(answer))
         text = f"the provider answered with something else than a stream of events: {beginning(body)}"
         raise ModelFailure(Failure(text, Code.MALFORMED_RESPONSE.value))

@@ -15,11 +15,12 @@ from treadle import Failure, MisuseError, ModelFailure, ModelRequest
 from treadle.models import UNKNOWN_MODEL, Chunk, Code, ModelInfo, RetryPolicy, clean_failure, describe
 
 from ..http.body import Body
-from ..http.credentials import Credential, redact
+from ..http.credentials import Credential
 from ..http.endpoint import Endpoint
 from ..http.failures import failure_of_response, map_exceptions, request_id
 from ..http.watchdog import KEEP_ALIVE_TIMEOUT, STREAM_IDLE_TIMEOUT, IdleWatchdog
 from .decoding import Decoder, Reply
+from .guard import Guard
 from .shapes import as_object, json_or_none
 
 FINISH_GRACE = 5.0
@@ -144,6 +145,7 @@ class HTTPModel(ABC):
         """
         watchdog = IdleWatchdog(self._idle, self._quiet, request.bounds)
         reply = Reply(self._decoder(), request.bounds)
+        guard = Guard(self._endpoint.hidden_in_answers())
         body = await self._open("POST", self.path, watchdog, self._body(request))
         problem: ModelFailure | None = None
         try:
@@ -161,12 +163,12 @@ class HTTPModel(ABC):
                 chunks = reply.take()
                 if chunks:
                     watchdog.progress()
-                for chunk in chunks:
+                for chunk in guard.passed(chunks):
                     yield chunk
             if reply.done and reply.failure is None:
                 await _drain(body)
             reply.close(problem)
-            for chunk in reply.take():
+            for chunk in [*guard.passed(reply.take()), *guard.rest()]:
                 yield chunk
         finally:
             await body.aclose()
@@ -226,7 +228,7 @@ class HTTPModel(ABC):
             response = body.response
             if response.is_success:
                 return body
-            start = await self._start_of(body, watchdog)
+            start = self._without_secrets(await self._start_of(body, watchdog))
             failure = failure_of_response(response.status_code, response.headers, start, json_or_none(start))
             problem = ModelFailure(failure)
         raise self._reported(problem)
@@ -259,30 +261,33 @@ class HTTPModel(ABC):
                     break
         finally:
             await body.aclose()
-        parsed = json_or_none(bytes(got))
+        told = self._without_secrets(bytes(got))
+        parsed = json_or_none(told)
         if not isinstance(parsed, dict):
             response = body.response
-            raise self._reported(
-                ModelFailure(failure_of_response(response.status_code, response.headers, bytes(got), None))
-            )
+            raise self._reported(ModelFailure(failure_of_response(response.status_code, response.headers, told, None)))
         return cast("dict[str, Any]", parsed)
+
+    def _without_secrets(self, body: bytes) -> bytes:
+        """A body in which no secret stands; before it is cut, or what is left of one would not be known (X1)."""
+        return self._endpoint.hidden().hide(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _reported(self, error: ModelFailure, response: httpx.Response | None = None) -> ModelFailure:
         """The failure as it may leave the adapter: bounded, free of credentials (X1), with the request's id."""
-        secrets = self._endpoint.secrets()
+        secrets = self._endpoint.hidden()
         failure = clean_failure(error.failure)
         asked = failure.request_id or (request_id(response.headers) if response is not None else None)
         reported = ModelFailure(
             msgspec.structs.replace(
                 failure,
-                message=redact(failure.message, secrets),
-                request_id=None if asked is None else redact(asked, secrets),
+                message=secrets.hide(failure.message),
+                request_id=None if asked is None else secrets.hide(asked),
             )
         )
         cause = error.__cause__
         if cause is not None:
             told = describe(cause)
-            reported.__cause__ = cause if redact(told, secrets) == told else None
+            reported.__cause__ = cause if secrets.hide(told) == told else None
         return reported
 
 

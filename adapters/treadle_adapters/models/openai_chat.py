@@ -16,11 +16,13 @@ from treadle import (
 )
 from treadle.models import CallConfig, ToolSchema
 
+from .chat_replay import OF_CALLS, OF_MESSAGES, picked, sent_back
 from .chat_stream import ChatDecoder
 from .decoding import Decoder
 from .encoding import calls_of, content_text, encode, result_text, safe_arguments, safe_id, safe_name
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
+from .shapes import as_object
 
 ReasoningEcho = Literal["never", "calls", "always"]
 """Which answers carry their reasoning back: none, those that ask for tools, or all."""
@@ -31,7 +33,8 @@ class OpenAIChat(HTTPModel):
 
     Requests are valid for strict servers: ``content`` is null beside calls that came without text; an answer with
     neither text nor calls is left out; arguments are always a JSON object (``safe_arguments``); ids and names are
-    ones that providers take; an error result says so in its text.
+    ones that providers take; an error result says so in its text. What an answer or a call brought for its provider
+    alone, such as Gemini's thought signatures, goes back with it, to the host that it came from only (Q10).
 
     Args:
         base_url: ends before ``/chat/completions``, as in ``https://api.openai.com/v1``.
@@ -71,7 +74,7 @@ class OpenAIChat(HTTPModel):
         self._tools = ToolsCache(_encode_tools)
 
     def _decoder(self) -> Decoder:
-        return ChatDecoder()
+        return ChatDecoder(self._endpoint.host)
 
     def _body(self, request: ModelRequest) -> bytes:
         head = encode(self._settings(request.config))
@@ -118,15 +121,20 @@ class OpenAIChat(HTTPModel):
         if thoughts and (self._echo == "always" or (self._echo == "calls" and calls)):
             wire[self._reasoning_field] = "".join(thoughts)
         if calls:
-            wire["tool_calls"] = [
-                {
-                    "id": safe_id(call.call_id),
-                    "type": "function",
-                    "function": {"name": safe_name(call.name), "arguments": safe_arguments(call.arguments)},
-                }
-                for call in calls
-            ]
+            wire["tool_calls"] = [self._call(call, message.adapter == self._name) for call in calls]
+        if message.adapter == self._name:
+            wire |= sent_back(message.replay, (*OF_MESSAGES, "reasoning_details"), self._endpoint.host)
         return encode(wire)
+
+    def _call(self, call: ToolCall, own: bool) -> dict[str, Any]:
+        """A call, with what its provider wants back when it came from this adapter and this endpoint (Q10)."""
+        function = {"name": safe_name(call.name), "arguments": safe_arguments(call.arguments)}
+        wire: dict[str, Any] = {"id": safe_id(call.call_id), "type": "function", "function": function}
+        if own and call.replay is not None:
+            wire |= sent_back(call.replay, OF_CALLS, self._endpoint.host)
+            inner = sent_back(call.replay, ("function",), self._endpoint.host).get("function")
+            wire["function"] = {**function, **picked(as_object(inner), OF_CALLS)}
+        return wire
 
 
 def _comma(before: str, _: str) -> bytes:

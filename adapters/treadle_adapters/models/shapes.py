@@ -92,3 +92,8 @@ def as_count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
         return None
     return value
+
+
+def is_base_error(body: dict[str, Any]) -> bool:
+    """Whether a body tells an error as MiniMax does, whatever else it holds."""
+    return bool(as_object(body.get("base_resp")).get("status_code"))

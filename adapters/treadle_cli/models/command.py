@@ -1,10 +1,11 @@
-"""``treadle models``: the routes to model servers, and whether they answer (Q4, Q7)."""
+"""``treadle models``: the routes to model servers, and whether they answer (Q4, Q7, Q14)."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import trio
@@ -19,9 +20,11 @@ from treadle.models import Code
 from treadle.printable import one_line
 
 from ..exits import Exit, advice_for
+from .explain import explain as explained
 from .routes import EMBEDDED, PROVIDERS, Provider, adapter_of
 
 SERVER = Group("Server", sort_key=1)
+ERROR = Group("Errors of servers", sort_key=2)
 COLUMNS = ("route", "address", "key", "answer")
 MAX_LISTED = 10_000
 """How many models of one server are shown (X3)."""
@@ -71,6 +74,9 @@ def models(
     api_key_env: Annotated[str | None, Parameter(group=SERVER, env_var="TREADLE_API_KEY_ENV")] = None,
     probe: bool = True,
     timeout: float = 10.0,
+    explain: Annotated[Path | None, Parameter(group=ERROR)] = None,
+    status: Annotated[int | None, Parameter(group=ERROR)] = None,
+    protocol: Annotated[str | None, Parameter(group=ERROR)] = None,
 ) -> int:
     """List the routes to model servers, and ask each whether it answers.
 
@@ -88,7 +94,16 @@ def models(
         api_key_env: the environment variable that holds the key; the provider's usual one unless a base URL is given.
         probe: ask the servers; without it nothing goes over the network.
         timeout: seconds that a server may take.
+        explain: a file with an error of a server: says what it would be taken for, whether it would be tried again
+            and when, and which row of the table of refusals says so. It holds the error's body, or JSON with
+            "status", "headers" and "body", or a list of such.
+        status: the HTTP status of a body in such a file.
+        protocol: the protocol of a body in such a file, one of the providers' names.
     """
+    if explain is not None:
+        return explained(explain, status, protocol)
+    if status is not None or protocol is not None:
+        raise MisuseError("--status and --protocol say more about a file: add --explain FILE")
     if not timeout > 0:
         raise MisuseError("--timeout must be positive")
     if provider is None and base_url is None:

@@ -1,0 +1,172 @@
+"""Secrets that a server echoes reach neither a log nor a screen (X1).
+
+Covered are a secret as it is, in base64 and its URL form at any offset, percent-encoded and in hexadecimal, also where
+white space was put between its characters, and where it is cut into pieces that follow each other. A secret that was
+changed in another way, or spread over different blocks of an answer, is not recognised.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import quote
+
+HIDDEN = "[hidden]"
+"""Stands where a secret stood."""
+
+SHORTEST_SECRET = 6
+"""Shorter values are not hidden in texts: they would black out ordinary words."""
+
+SHORTEST_IN_ANSWERS = 8
+"""Shorter values are not hidden in answers, nor are those of fewer than 12 characters without a digit: local servers
+are often given a plain word for a key."""
+
+LEAST_HELD = 4
+"""How many characters must look like the beginning of a secret before they are held back."""
+
+CONTEXT = 8
+"""How many characters that are out already are remembered: a secret may have begun in them."""
+
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+_BLANKS = r"[\s\\]{0,6}"
+
+
+class Secrets:
+    """Finds secrets in texts, in every form that is covered.
+
+    Args:
+        values: the secrets.
+        shortest: shorter ones are left out.
+    """
+
+    def __init__(self, values: Iterable[str], shortest: int = SHORTEST_SECRET) -> None:
+        forms = {form for value in values if len(value) >= shortest for form in _forms(value) if len(form) >= shortest}
+        ordered = sorted(forms, key=lambda form: (-len(form), form))
+        spaced = [_BLANKS.join([re.escape(character) for character in form]) for form in ordered]
+        self._pattern = re.compile("|".join(spaced)) if spaced else None
+        self._forms = ordered
+        self._beginnings = {form[:length]: len(form) for form in ordered for length in range(LEAST_HELD, len(form))}
+        self._firsts = (
+            re.compile("[" + re.escape("".join(sorted({form[0] for form in ordered}))) + "]") if forms else None
+        )
+        self.least = min([len(form) for form in ordered], default=0) - LEAST_HELD
+        self.longest = 2 * max([len(form) for form in ordered], default=0)
+
+    def __bool__(self) -> bool:
+        return self._pattern is not None
+
+    def hide(self, text: str) -> str:
+        """Replace every secret in ``text``, also one that the text's end cuts off."""
+        if self._pattern is None:
+            return text
+        hidden = self._pattern.sub(HIDDEN, text)
+        start = self.beginning(hidden.rstrip("…"))
+        return hidden if start is None else hidden[:start] + HIDDEN
+
+    def hide_whole(self, text: str) -> str:
+        """Replace every whole secret in ``text``."""
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+    def hide_inside(self, value: Any) -> Any:
+        """Replace every whole secret in the texts of a JSON value."""
+        if isinstance(value, str):
+            return self.hide_whole(value)
+        if isinstance(value, dict):
+            return {key: self.hide_inside(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+        if isinstance(value, list):
+            return [self.hide_inside(inner) for inner in cast("list[Any]", value)]
+        return value
+
+    def beginning(self, text: str) -> int | None:
+        """Where the end of ``text`` begins to look like a secret; ``None`` when it does not."""
+        if self._firsts is None:
+            return None
+        offset = max(len(text) - self.longest, 0)
+        for found in self._firsts.finditer(text, offset):
+            if _squeezed(text[found.start() :]) in self._beginnings:
+                return found.start()
+        return None
+
+    def is_mostly_told(self, text: str) -> bool:
+        """Whether ``text`` is more than half of a secret."""
+        squeezed = _squeezed(text)
+        return len(squeezed) * 2 > self._beginnings.get(squeezed, len(squeezed) * 2)
+
+
+@lru_cache(maxsize=64)
+def secrets_of(values: tuple[str, ...], shortest: int = SHORTEST_SECRET) -> Secrets:
+    """``Secrets``, made once for the same values."""
+    return Secrets(values, shortest)
+
+
+def redact(text: str, values: Iterable[str]) -> str:
+    """Replace every secret in ``text``, also one that the text's end cuts off (X1)."""
+    return secrets_of(tuple(values)).hide(text)
+
+
+class Stream:
+    """Hides secrets in one text that comes in pieces.
+
+    What looks like the beginning of a secret is held back until it is known to be one or not. A piece that began
+    before it looked like one is out already: that may be the first ``LEAST_HELD - 1`` characters, not more.
+    """
+
+    __slots__ = ("_context", "_held", "_secrets")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._held = ""
+        self._context = ""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; returns what may be shown now."""
+        secrets, context = self._secrets, self._context
+        text = context + self._held + piece
+        hidden = secrets.hide_whole(text) if self._held or len(piece) > secrets.least else text
+        if hidden != text:
+            # What is out already cannot be taken back: the rest of that secret is hidden.
+            shared = 0
+            while shared < len(context) and shared < len(hidden) and hidden[shared] == context[shared]:
+                shared += 1
+            text, context = hidden, hidden[:shared]
+        start = secrets.beginning(text)
+        start = len(text) if start is None else max(start, len(context))
+        self._held = text[start:]
+        out = text[len(context) : start]
+        self._context = (context + out)[-CONTEXT:]
+        return out
+
+    def end(self) -> str:
+        """Take the end; returns what was held back, hidden if it is most of a secret."""
+        held, self._held = self._held, ""
+        if held and self._secrets.is_mostly_told(self._context_of(held) + held):
+            return HIDDEN
+        return held
+
+    def _context_of(self, held: str) -> str:
+        """As much of what is out already as belongs to the beginning that is held back."""
+        text = self._context + held
+        start = self._secrets.beginning(text)
+        return "" if start is None or start >= len(self._context) else self._context[start:]
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it may be written."""
+    data = secret.encode()
+    quoted = quote(secret, safe="")
+    forms = {secret, quoted, _ESCAPE.sub(lambda found: found.group().lower(), quoted), data.hex(), data.hex().upper()}
+    forms.add("".join([f"%{byte:02X}" for byte in data]))
+    for offset in range(3):
+        # The characters that also depend on what stands before and after the secret are left out.
+        encoded = base64.b64encode(b"\0" * offset + data).decode().rstrip("=")
+        first = 0 if offset == 0 else offset + 1
+        last = (offset + len(data)) * 8 // 6
+        forms |= {encoded[first:last], encoded[first:last].replace("+", "-").replace("/", "_")}
+    return forms
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).replace("\\", "")
