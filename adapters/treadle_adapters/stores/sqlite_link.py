@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -187,13 +188,12 @@ class Link:
 
 
 def _make_file(path: Path) -> None:
-    """Make the file for its owner only (X1). One that is there is left alone: closing any descriptor of a database
-    lets go of every lock that this process has on it."""
-    with _MAKING:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
-        except FileExistsError:
-            pass
+    """Make the file for its owner only (X1).
+
+    One that is there is left alone: closing any descriptor of a database lets go of every lock this process has on it.
+    """
+    with _MAKING, contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
 
 
 def _writing(shared: Path) -> int | None:
@@ -204,8 +204,12 @@ def _writing(shared: Path) -> int | None:
     except (OSError, UnicodeDecodeError):
         return None
     for line in lines:
-        fields = line.split()
-        if fields[1:4:2] == ["POSIX", "WRITE"] and fields[5].rpartition(":")[2] == str(inode):
-            if int(fields[6]) <= WRITE_LOCK and fields[7] != "EOF" and int(fields[7]) >= WRITE_LOCK:
-                return int(fields[4])
+        match line.split():
+            case [_, "POSIX", _, "WRITE", process, place, first, last, *_]:
+                if place.rpartition(":")[2] == str(inode) and int(first) <= WRITE_LOCK <= int(
+                    last.replace("EOF", "-1")
+                ):
+                    return int(process)
+            case _:
+                continue
     return None

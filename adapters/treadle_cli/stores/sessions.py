@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from treadle.checks import closed_session
 from treadle.errors import SessionCorrupt, SessionFormatUnsupported
 from treadle.ids import new_id
 from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
 from treadle.session.codec import encode_header
-from treadle.session.repair import repair
 from treadle.session.store import Listed, Listing, SessionStore, StoredSession
 from treadle.words.events import encode_event
 from treadle_adapters.stores import open_store
@@ -133,16 +133,16 @@ def verify_sessions(*sessions: str, kind: Kind = "jsonl", directory: Directory =
 async def _verified(store: SessionStore, name: str) -> tuple[str, str, bool]:
     try:
         stored = await store.inspect(name)
-        closing = repair(stored.events)
+        if stored.damage is not None:
+            return name, f"damaged after {len(stored.events)} events: {stored.damage}", False
+        closing = len(closed_session(stored)) - len(stored.events)
     except (SessionCorrupt, SessionFormatUnsupported) as error:
         return name, str(error), False
-    if stored.damage is not None:
-        return name, f"damaged after {len(stored.events)} events: {stored.damage}", False
     said = f"{len(stored.events)} events"
     if stored.torn is not None:
         said += f"; {stored.torn}"
     if closing:
-        said += f"; a turn is open, which {len(closing)} events close when the session is resumed"
+        said += f"; a turn is open, which {closing} events close when the session is resumed"
     return name, said, True
 
 

@@ -13,7 +13,7 @@ from .state import Breach, LogState
 
 if TYPE_CHECKING:
     from ..models.adapter import ModelRequest
-    from ..session.log import Session
+    from ..session.log import Session, SessionHeader
 
 _TAKERS: dict[type, Callable[[LogState, Any, Event], None]] = {
     ev.TurnStart: turns.turn_start,
@@ -84,6 +84,13 @@ class LogMonitor:
         if not turn.open:
             return None
         return f"step {turn.number}.{step.number}" if step.open else f"turn {turn.number}"
+
+    def misfit(self, header: SessionHeader) -> str | None:
+        """How the session's header contradicts the events so far, ``None`` when it does not (S5)."""
+        found = self._log.inherited
+        if header.inherited == found:
+            return None
+        return f"the header says that {header.inherited} events were inherited, and the log says {found}"
 
     def compare(self, request: ModelRequest) -> str | None:
         """How a request differs from the one that the events so far give, ``None`` when it does not (Q1, N1)."""
