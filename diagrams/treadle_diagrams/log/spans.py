@@ -11,6 +11,7 @@ from treadle.kernel.lifecycle import CANCEL_CONVERGENCE, DISPOSAL
 from treadle.printable import call_text
 from treadle.words import events as ev
 
+from .clock import steadied
 from .letters import Mark
 from .passages import Reached, states_of
 from .phrases import tag_of
@@ -44,7 +45,7 @@ class Span:
 
 def spans_of(events: Iterable[ev.Event]) -> list[Span]:
     """The spans of a log, in the order in which they began."""
-    events = tuple(events)
+    events = steadied(events)
     reader = _Reader()
     for entry in events:
         reader.take(entry)

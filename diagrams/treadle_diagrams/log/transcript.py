@@ -11,6 +11,7 @@ from treadle.words import events as ev
 from treadle.words.messages import AssistantMessage, Block, Reasoning, Text, ToolCall
 from treadle.words.stream import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
 
+from .clock import SteadyClock, set_back_text
 from .entries import (
     Answered,
     AnyEntry,
@@ -61,11 +62,22 @@ class Teller:
     _step: int | None = None
     _sent: int | None = None
     """When the last request was sent: with the last event before the answer."""
+    _clock: SteadyClock = field(factory=SteadyClock)
+    _set_back: bool = False
     _tally: _Tally = field(factory=_Tally)
     _calls: dict[str, tuple[str, int | None]] = field(factory=dict[str, "tuple[str, int | None]"])
 
     def take(self, entry: ev.Event) -> list[AnyEntry]:
         """Tell one event; most tell one entry or none."""
+        steady = self._clock.take(entry)
+        back, entry = steady.time - entry.time, steady
+        if back and not self._set_back:
+            self._set_back = True
+            note = Noted(seq=entry.seq, time=entry.time, turn=self._turn, type="clock", text=set_back_text(back))
+            return [note, *self._take(entry)]
+        return self._take(entry)
+
+    def _take(self, entry: ev.Event) -> list[AnyEntry]:
         fallen = self.mail.take(entry)
         told = self._tell(entry)
         if not isinstance(entry.data, (ev.InboxSpliced, ev.ToolCallStarted, ev.ToolResultAdded)):

@@ -16,6 +16,7 @@ from treadle.words import events as ev
 from treadle.words import reasons
 
 from ..drawing.units import counted, duration
+from ..log.clock import steadied
 from ..log.entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
 from ..log.letters import Letter, Mark, letters_of
 from ..log.phrases import blocks_text, route_text, tag_of
@@ -72,7 +73,7 @@ def sequence_of(events: Iterable[ev.Event], turn: int | None = None) -> list[Ite
     Raises:
         MisuseError: the log has no such turn.
     """
-    events = tuple(events)
+    events = steadied(events)
     turns = [entry.data.turn for entry in events if isinstance(entry.data, ev.TurnStart)]
     if turn is not None and turn not in turns:
         has = f"turns {min(turns)} to {max(turns)}" if turns else "no turn at all"

@@ -6,7 +6,6 @@ from ..words.events import Event, InboxSpliced, StepStart, UserMessageAdded
 from ..words.messages import UserMessage
 from .state import LogState, Moving
 
-
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -138,7 +137,9 @@ def user_message(log: LogState, data: UserMessageAdded, _: Event) -> None:
         log.note("N2", f"message {message.id!r} is recorded while it is pending")
     if step.asked:
         log.note("N1", f"message {message.id!r} stands between a call and its result")
-    place = next((n for n, known in enumerate(step.accepted) if known.id == message.id), None) if step.accepted else None
+    place = (
+        next((n for n, known in enumerate(step.accepted) if known.id == message.id), None) if step.accepted else None
+    )
     if place is not None:
         if place:
             log.note("T1", f"message {message.id!r} precedes {step.accepted[0].id!r}, which was accepted before it")
