@@ -21,6 +21,7 @@ from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, S
 from treadle.session import (
     AssistantMessageAdded,
     InboxSpliced,
+    RequestContext,
     RequestHeader,
     StepEnd,
     StepStart,
@@ -56,14 +57,14 @@ def turn(session: Session, number: int) -> list[Event]:
             Segment((12,), chunk=Finished(Finish("stop"))),
         )
     )
-    answer = AssistantMessage((Text("".join(WORDS)),), "bench")
+    answer, config = AssistantMessage((Text("".join(WORDS)),), "bench"), CallConfig("bench", "prebuilt")
     facts = [
         InboxSpliced("next-turn", 0, 0, (message,)),
         TurnStart(number),
         InboxSpliced("next-turn", 0, 1),
         StepStart(number, 1, (message.id,)),
         UserMessageAdded(message),
-        *([RequestHeader(CallConfig("bench", "prebuilt"), (), "initial")] if number == 1 else []),
+        *([RequestHeader(config, (), "initial"), RequestContext("bench", "prebuilt")] if number == 1 else []),
         AssistantMessageAdded(answer, f"attempt-{number}", Finish("stop"), None, False, stream),
         StepEnd(number, 1),
         TurnEnd(number, Completed()),

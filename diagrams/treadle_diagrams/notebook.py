@@ -45,7 +45,7 @@ def _facts(session: Session) -> list[str]:
     events = session.events
     turns = len([entry for entry in events if entry.type == "turn/start"])
     facts = [counted(turns, "turn"), counted(len(events), "event")]
-    return [*facts, duration(events[-1].time - events[0].time)] if len(events) else facts
+    return [*facts, duration(max(0, events[-1].time - events[0].time))] if len(events) else facts
 
 
 def _card(title: str, facts: Sequence[str], *parts: str) -> str:

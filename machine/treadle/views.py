@@ -62,6 +62,9 @@ class Live(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._items)
 
+    def __reversed__(self) -> Iterator[T]:
+        return reversed(self._items)
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload

@@ -1,11 +1,16 @@
 """Other processes for the tests: one holds a session, one forks agents that are killed at a random moment.
 
 child.py hold KIND DIRECTORY SESSION     open the session for writing, say so, wait for a line on stdin
+child.py unclosed KIND DIRECTORY         store sessions in two runs with one store, close nothing, come to the end
+child.py forked KIND DIRECTORY SESSION   hold the session, fork a child that lives on, name it
+child.py full KIND DIRECTORY             write sessions until no file may grow, then go on when files may grow again
+child.py inside DATABASE                 begin a writing transaction, say so, end it at a line on stdin
 child.py fork                            for each line of JSON on stdin, fork an agent, answer how it ended
 """
 
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -14,19 +19,28 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import apsw
 import trio
 
 from treadle import Agent, Answer, Call, Host, ScriptedModel, Session, ToolRun, tool
-from treadle.session import encode_event
+from treadle.errors import StoreFailure
+from treadle.session import SessionStore, encode_event
 from treadle_adapters.stores import open_store
-from treadle_specs.kits.store_bench import extend
+from treadle_adapters.stores.jsonl import JsonlStore
+from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 from treadle_specs.rig.scripts import OPTIONS
+
+
+def store_of(kind: str, directory: str | Path) -> SessionStore:
+    """A store of a kind; ``jsonl.zst`` compresses."""
+    return JsonlStore(directory, compress=True) if kind == "jsonl.zst" else open_store(kind, directory)
+
 
 # --- holding a session ------------------------------------------------------------------------------------------------
 
 
 async def hold(kind: str, directory: str, session_id: str) -> None:
-    async with open_store(kind, directory) as store:
+    async with store_of(kind, directory) as store:
         opened = await store.open_write(session_id)
         session = Session(opened.stored.header, opened.stored.events)
         print("ready", flush=True)
@@ -40,6 +54,62 @@ async def hold(kind: str, directory: str, session_id: str) -> None:
             else:
                 await opened.writer.close()
                 print("closed", flush=True)
+
+
+# --- what may befall a process ----------------------------------------------------------------------------------------
+
+
+def unclosed(kind: str, directory: str) -> None:
+    store = store_of(kind, directory)
+    kept: list[Any] = []
+
+    async def begin(name: str) -> None:
+        kept.append(await stored_as(store, sample(name)))
+
+    trio.run(begin, "s")
+    trio.run(begin, "t")
+    print("the end", flush=True)
+
+
+async def forked(kind: str, directory: str, session_id: str) -> None:
+    opened = await store_of(kind, directory).open_write(session_id)
+    child = os.fork()
+    if not child:
+        signal.pause()
+    print(child, flush=True)
+    await trio.to_thread.run_sync(sys.stdin.readline)
+    await opened.writer.close()
+
+
+async def full(kind: str, directory: str) -> None:
+    """Every write that was acknowledged is there although files could not grow any more in between."""
+    session = sample("s")
+    async with store_of(kind, directory) as store:
+        writer = await stored_as(store, session)
+        largest = max(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file())  # noqa: ASYNC240
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 20_000, unlimited[1]))
+        acknowledged = len(session)
+        try:
+            while True:
+                await writer.append(extend(session, 10))
+                acknowledged = len(session)
+        except StoreFailure:
+            await refused(StoreFailure, writer.flush)
+        assert len((await store.open_read("s")).events) == acknowledged
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        await writer.close()
+        assert list((await store.open_read("s")).events) == list(session.events)
+    print(acknowledged, flush=True)
+
+
+def inside(database: str) -> None:
+    db = apsw.Connection(database)
+    db.execute("BEGIN IMMEDIATE")
+    print("inside", flush=True)
+    sys.stdin.readline()
+    db.execute("COMMIT")
+    print("outside", flush=True)
 
 
 # --- agents that are killed -------------------------------------------------------------------------------------------
@@ -102,7 +172,7 @@ async def work(task: dict[str, Any]) -> None:
     killer = Killer(*task["kill"])
     killer.see("begun")
     acknowledged = os.open(directory / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    async with open_store(task["kind"], directory) as store, Host(store=store) as host:
+    async with store_of(task["kind"], directory) as store, Host(store=store) as host:
         host.models.register("scripted", ScriptedModel(default=answer))
         host.tools.register(counting(directory / "counted", killer))
         names = [one.header.id for one in (await store.list()).sessions]
@@ -141,7 +211,17 @@ def fork_agents() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "hold":
-        trio.run(hold, sys.argv[2], sys.argv[3], sys.argv[4])
-    else:
-        fork_agents()
+    what, *given = sys.argv[1:]
+    match what:
+        case "hold":
+            trio.run(hold, *given)
+        case "unclosed":
+            unclosed(*given)
+        case "forked":
+            trio.run(forked, *given)
+        case "full":
+            trio.run(full, *given)
+        case "inside":
+            inside(*given)
+        case _:
+            fork_agents()

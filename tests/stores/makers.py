@@ -30,6 +30,8 @@ class Kind:
         return self.name
 
 
+Undo = Callable[[], None]
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 SHELVES: dict[Path, dict[str, Kept]] = {}
@@ -60,6 +62,32 @@ def spoil_memory(directory: Path, session_id: str) -> None:
 
 def steal_memory(directory: Path, session_id: str) -> None:
     SHELVES[directory][session_id].owner = None
+
+
+def delete_memory(directory: Path, session_id: str) -> None:
+    del SHELVES[directory][session_id]
+
+
+def rename_memory(directory: Path, session_id: str) -> Undo:
+    shelf = SHELVES[directory]
+    kept = shelf.pop(session_id)
+
+    def undo() -> None:
+        kept.owner = None
+        shelf[session_id] = kept
+
+    return undo
+
+
+def copy_memory(directory: Path, session_id: str) -> Undo:
+    kept = SHELVES[directory][session_id]
+    copy = Kept(kept.header, list(kept.records))
+    return lambda: SHELVES[directory].update({session_id: copy})
+
+
+def cut_memory(directory: Path, session_id: str) -> None:
+    records = SHELVES[directory][session_id].records
+    del records[len(records) // 2 :]
 
 
 # --- jsonl ------------------------------------------------------------------------------------------------------------
@@ -106,6 +134,81 @@ def spoil_file(directory: Path, session_id: str) -> None:
 
 def steal_file(directory: Path, session_id: str) -> None:
     (directory / f"{session_id}.lock").unlink()
+
+
+def files_of(directory: Path, session_id: str) -> list[Path]:
+    return [file_of(directory, session_id)]
+
+
+def databases(directory: Path, _: str) -> list[Path]:
+    return sorted(directory.glob("sessions.sqlite*"))
+
+
+def deletes(files: Callable[[Path, str], list[Path]]) -> Callable[[Path, str], None]:
+    def delete(directory: Path, session_id: str) -> None:
+        for path in files(directory, session_id):
+            if path.is_file():
+                path.unlink()
+
+    return delete
+
+
+def renames(files: Callable[[Path, str], list[Path]]) -> Callable[[Path, str], Undo]:
+    def rename(directory: Path, session_id: str) -> Undo:
+        paths = [path for path in files(directory, session_id) if path.is_file()]
+        moved = [path.rename(directory.parent / f"moved-{path.name}") for path in paths]
+
+        def undo() -> None:
+            for old, new in zip(paths, moved, strict=True):
+                new.rename(old)
+
+        return undo
+
+    return rename
+
+
+def copies(files: Callable[[Path, str], list[Path]]) -> Callable[[Path, str], Undo]:
+    def copy(directory: Path, session_id: str) -> Undo:
+        held = {path: path.read_bytes() for path in files(directory, session_id) if path.is_file()}
+
+        def replace() -> None:
+            for path, data in held.items():
+                beside = directory.parent / "copy"
+                beside.write_bytes(data)
+                beside.replace(path)
+
+        return replace
+
+    return copy
+
+
+def cuts(files: Callable[[Path, str], list[Path]]) -> Callable[[Path, str], None]:
+    def cut(directory: Path, session_id: str) -> None:
+        path = files(directory, session_id)[-1]
+        os.truncate(path, path.stat().st_size // 2)
+
+    return cut
+
+
+@contextlib.contextmanager
+def revoke(directory: Path, _: str) -> Iterator[None]:
+    """Nothing may be written, also not by root, who is somebody else for a while."""
+    above = {path: path.stat() for path in directory.parents if path.stat().st_uid == os.geteuid()}
+    below = {path: path.stat() for path in (directory, *directory.rglob("*"))}
+    for path, status in above.items():
+        path.chmod(status.st_mode | 0o055)
+    for path, status in below.items():
+        path.chmod(status.st_mode & 0o555 | (0o055 if path.is_dir() else 0o044))
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        for path, status in {**above, **below}.items():
+            path.chmod(status.st_mode)
 
 
 @contextlib.contextmanager
@@ -157,9 +260,38 @@ def jam_rows(directory: Path, session_id: str) -> Iterator[None]:
             db.execute("DROP TRIGGER jam")
 
 
-FILE_FAULTS = Faults(tear_file, spoil_file, steal_file, jam_file)
-MEMORY = Kind("memory", memory, Faults(None, spoil_memory, steal_memory, jam_memory))
+def cut_database(directory: Path, _: str) -> None:
+    """Cut the database after everything was put into it: its log beside it holds some pages only."""
+    os.truncate(directory / "sessions.sqlite-wal", 3_000)
+
+
+FILE_FAULTS = Faults(
+    tear_file,
+    spoil_file,
+    steal_file,
+    jam_file,
+    deletes(files_of),
+    renames(files_of),
+    copies(files_of),
+    cuts(files_of),
+    revoke,
+)
+MEMORY_FAULTS = Faults(
+    None, spoil_memory, steal_memory, jam_memory, delete_memory, rename_memory, copy_memory, cut_memory
+)
+ROW_FAULTS = Faults(
+    None,
+    spoil_rows,
+    steal_row,
+    jam_rows,
+    deletes(databases),
+    renames(databases),
+    copies(databases),
+    cut_database,
+    revoke,
+)
+MEMORY = Kind("memory", memory, MEMORY_FAULTS)
 JSONL = Kind("jsonl", jsonl, FILE_FAULTS)
 COMPRESSED = Kind("jsonl.zst", compressed, FILE_FAULTS)
-SQLITE = Kind("sqlite", sqlite, Faults(None, spoil_rows, steal_row, jam_rows))
+SQLITE = Kind("sqlite", sqlite, ROW_FAULTS)
 KINDS = (MEMORY, JSONL, COMPRESSED, SQLITE)

@@ -13,16 +13,22 @@ from pathlib import Path
 import pytest
 
 from tests.invariants import check_invariants
-from treadle import Event, Session, SessionLocked
+from treadle import Event, Session, SessionLocked, StoreFailure
 from treadle.session import SessionStore, ToolCallStarted, ToolResultAdded, encode_event, repair
 from treadle_adapters.stores import open_store
+from treadle_adapters.stores.sqlite import SqliteStore
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
+
+from .child import store_of
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("machine", "adapters", "specs", "diagrams", ".")
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+EVERY = pytest.mark.parametrize("kind", ["jsonl", "jsonl.zst", "sqlite"])
+KILLS = os.environ.get("TREADLE_KILLS")
+"""How many agents of each kind are killed, instead of what a usual run has time for."""
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -116,15 +122,80 @@ async def test_of_two_processes_that_think_they_own_a_session_the_older_one_stop
         assert list((await store.open_read("s")).events) == list(session.events)
 
 
+# --- not closed, forked, full, stopped --------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("N7")
+@EVERY
+def test_a_process_ends_although_its_store_was_not_closed_and_served_two_runs(
+    kind: str, tmp_path: Path, start: Start
+) -> None:
+    child = start("unclosed", kind, str(tmp_path))
+    said, _ = child.communicate(timeout=60)
+    assert (said, child.returncode) == ("the end\n", 0)
+
+
+@pytest.mark.rule("P2")
+@EVERY
+async def test_a_forked_child_does_not_keep_the_lock_of_its_killed_parent(
+    kind: str, tmp_path: Path, start: Start
+) -> None:
+    async with store_of(kind, tmp_path) as store:
+        await (await stored_as(store, sample("s"))).close()
+        parent = start("forked", kind, str(tmp_path), "s")
+        orphan = int(ask(parent))
+        try:
+            await refused(SessionLocked, lambda: store.open_write("s"))
+            parent.kill()
+            parent.wait()
+            os.kill(orphan, 0)
+            await (await store.open_write("s")).writer.close()
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+
+
+@pytest.mark.rule("P1", "N8")
+@EVERY
+def test_a_file_that_may_not_grow_is_told_and_nothing_acknowledged_is_lost(
+    kind: str, tmp_path: Path, start: Start
+) -> None:
+    child = start("full", kind, str(tmp_path))
+    said, _ = child.communicate(timeout=120)
+    assert child.returncode == 0
+    assert int(said) > 12, "nothing was written before the end of the room"
+
+
+@pytest.mark.rule("P1", "P2", "N8")
+async def test_a_process_stopped_inside_a_transaction_is_named_and_blocks_nobody_for_ever(
+    tmp_path: Path, start: Start
+) -> None:
+    sessions = [sample(f"s{number}") for number in range(4)]
+    async with SqliteStore(tmp_path / "sessions.sqlite", busy=0.1) as store:
+        writers = [await stored_as(store, session) for session in sessions]
+        child = start("inside", str(store.path))
+        assert ask(child) == "inside"
+        child.send_signal(signal.SIGSTOP)
+        for session, writer in zip(sessions, writers, strict=True):
+            fresh = extend(session)
+            error = await refused(StoreFailure, lambda writer=writer, fresh=fresh: writer.append(fresh))
+            assert f"process {child.pid} did not end its transaction within 0.1 s" in str(error)
+            assert len((await store.open_read(session.id)).events) == 12, "reading does not wait"
+        child.send_signal(signal.SIGCONT)
+        assert ask(child, "go on") == "outside"
+        for session, writer in zip(sessions, writers, strict=True):
+            await writer.close()
+            assert list((await store.open_read(session.id)).events) == list(session.events)
+
+
 # --- killed at random moments -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("P1", "P2", "P4", "N5", "N6")
-@pytest.mark.parametrize(("kind", "kills"), [("jsonl", 200), ("sqlite", 40)])
+@pytest.mark.parametrize(("kind", "usual"), [("jsonl", 200), ("jsonl.zst", 40), ("sqlite", 40)])
 async def test_agents_killed_at_random_moments_lose_nothing_acknowledged_and_rerun_no_tool(
-    kind: str, kills: int, tmp_path: Path, start: Start
+    kind: str, usual: int, tmp_path: Path, start: Start
 ) -> None:
-    chance = random.Random(7)
+    chance, kills = random.Random(7), int(KILLS or usual)
     parent = start("fork")
     met: dict[str, int] = {}
     for number in range(kills):
@@ -133,7 +204,7 @@ async def test_agents_killed_at_random_moments_lose_nothing_acknowledged_and_rer
         task = {"kind": kind, "directory": str(directory), "session": "s", "kill": moment(chance)}
         status = int(ask(parent, json.dumps(task)))
         assert os.WTERMSIG(status) == signal.SIGKILL, f"ended by itself: {status}"
-        async with open_store(kind, directory) as store:
+        async with store_of(kind, directory) as store:
             for what in await check_killed(store, directory):
                 met[what] = met.get(what, 0) + 1
     assert met.get("resumed", 0) > kills / 5, f"the kills came too early: {met}"

@@ -15,17 +15,15 @@ from outcome import Outcome
 from treadle import SessionLocked, StoreFailure
 from treadle.session import new_id
 
-from .locks import FileLock
+from .locks import PRIVATE_FILE, FileLock, Held
 
 T = TypeVar("T")
 Write = Callable[[int, memoryview], int]
 Pack = Callable[[bytes], bytes]
 
-PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 AT_ONCE = 8
 """Short writes in threads of their own; more wait for trio's limiter."""
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
@@ -128,38 +126,60 @@ def write_whole(path: Path, data: bytes, *, durable: bool) -> None:
 class AppendFile:
     """A locked file that only grows, by whole payloads.
 
+    The lock beside it names the writer and keeps others out. Should somebody take that lock away and open the file, he
+    finds it held, and goes on in a copy under its name: then it is no longer what the path leads to, and nothing that is
+    written here counts any more. So the file itself decides, and is looked at before and after each write (P2).
+
     Args:
         path: the file; it must exist.
         lock: held for as long as the file is open; released with it.
-        end: how many of its bytes count; what lies beyond is cut off.
         write: takes a descriptor and bytes, returns how many it took; ``os.write`` but for tests.
         pack: applied to each payload, for compressed files.
+
+    Attributes:
+        end: how many of its bytes count; what lies beyond is cut off. All unless set before the first write.
     """
 
-    def __init__(
-        self, path: Path, lock: FileLock, end: int, *, write: Write = os.write, pack: Pack | None = None
-    ) -> None:
+    def __init__(self, path: Path, lock: FileLock, *, write: Write = os.write, pack: Pack | None = None) -> None:
         self.path = path
         self._lock = lock
-        self._end = end
         self._write = write
         self._pack = pack
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | _NOFOLLOW)
-        self._identity = os.fstat(self._descriptor).st_ino
-        self._dirty = os.fstat(self._descriptor).st_size > end
-        self._unsynced = self._dirty
+        self._file = _fenced(path)
+        self._end = self._file.status.st_size
+        self._dirty = self._unsynced = False
         self._broken: OSError | None = None
+
+    def begin(self, end: int) -> None:
+        """Say how many of the bytes count, before the first write; what lies beyond them is cut off then."""
+        self._end = end
+        self._dirty = self._unsynced = self.status.st_size > end
+
+    def rewrite(self, data: bytes, *, durable: bool) -> None:
+        """Put other bytes in the file's place, whole or not at all, and go on behind them.
+
+        Raises:
+            SessionLocked: see ``append``.
+            OSError: the disk refused; nothing is changed.
+        """
+        self._lock.check()
+        self._check()
+        write_whole(self.path, data, durable=durable)
+        self._file.close()
+        self._file = _fenced(self.path)
+        self.begin(len(data))
 
     def append(self, payload: bytes, *, sync: bool) -> None:
         """Add a payload, all or nothing; with ``sync`` everything is on disk afterwards.
 
         Raises:
-            SessionLocked: the lock is lost, or somebody else changed the file; nothing was written (P2).
+            SessionLocked: the lock is lost, or somebody else changed the file; nothing was written that counts (P2).
             OSError: the disk refused; nothing of the payload stays.
         """
+        self._lock.check()
         self._check()
         if self._dirty:
-            os.ftruncate(self._descriptor, self._end)
+            os.ftruncate(self._file.descriptor, self._end)
             self._dirty = False
         if payload:
             packed = self._pack(payload) if self._pack is not None else payload
@@ -170,19 +190,21 @@ class AppendFile:
             except BaseException:
                 self._dirty = True
                 with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, self._end)
+                    os.ftruncate(self._file.descriptor, self._end)
                     self._dirty = False
                 raise
             self._end += len(packed)
             self._unsynced = not sync
+            self._check()
         elif sync and self._unsynced:
             self._sync()
             self._unsynced = False
+            self._check()
 
     def _put(self, payload: bytes) -> None:
         view = memoryview(payload)
         while view:
-            view = view[self._write(self._descriptor, view) :]
+            view = view[self._write(self._file.descriptor, view) :]
 
     def _sync(self) -> None:
         """After a failed sync nobody knows what of the earlier bytes is on disk: no later success may hide that."""
@@ -192,33 +214,57 @@ class AppendFile:
                 "what is on disk"
             )
         try:
-            sync_data(self._descriptor)
+            sync_data(self._file.descriptor)
         except OSError as error:
             if self._unsynced:
                 self._broken = error
             raise
 
     def _check(self) -> None:
-        self._lock.check()
-        status = os.fstat(self._descriptor)
-        try:
-            there = self.path.stat().st_ino == self._identity
-        except FileNotFoundError:
-            there = False
-        if not there or (status.st_size != self._end and not self._dirty):
-            what = "was changed" if there else "was replaced or removed"
-            raise SessionLocked(
-                f"{self.path} {what} by somebody else; nothing was written (P2): open the session again"
-            )
+        """Raise unless the path leads to this file, and it ends where we ended it."""
+        if not self._file.in_place:
+            what = "was replaced or removed"
+        elif self._file.status.st_size != self._end and not self._dirty:
+            what = "was changed"
+        else:
+            return
+        raise SessionLocked(
+            f"{self.path} {what} by somebody else; nothing is written to it (P2): open the session again"
+        )
 
     @property
     def status(self) -> os.stat_result:
         """The file's status now."""
-        return os.fstat(self._descriptor)
+        return self._file.status
 
     def close(self) -> None:
         """Close the file and let go of the lock. Idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
         self._lock.release()
+
+
+def _fenced(path: Path) -> Held:
+    """The file, locked. A writer whose lock was taken away may still have it: then a copy takes its place.
+
+    Whatever that writer was told is stored lay in the old file before the copy took the path: it looks whether the
+    path still leads to its file after each write. So what is copied is looked at once more afterwards.
+    """
+    old = Held(path, os.O_RDWR | os.O_APPEND)
+    try:
+        while not old.lock():
+            data = b""
+            while (grown := _content(old)) != data:
+                data = grown
+                write_whole(path, data, durable=True)
+            old.close()
+            old = Held(path, os.O_RDWR | os.O_APPEND)
+    except BaseException:
+        old.close()
+        raise
+    return old
+
+
+def _content(file: Held) -> bytes:
+    with os.fdopen(os.dup(file.descriptor), "rb") as reader:
+        reader.seek(0)
+        return reader.read()

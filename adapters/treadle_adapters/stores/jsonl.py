@@ -129,14 +129,14 @@ class JsonlStore:
                 raise DuplicateSession(taken)
             packed = pack(payload) if path.name.endswith(PACKED) else payload
             write_whole(path, packed, durable=self.fsync != "never")
-            return self._append_file(path, lock, len(packed))
+            return self._append_file(path, lock)
         except BaseException:
             lock.release()
             raise
 
-    def _append_file(self, path: Path, lock: FileLock, end: int) -> AppendFile:
+    def _append_file(self, path: Path, lock: FileLock) -> AppendFile:
         packs = pack if path.name.endswith(PACKED) else None
-        return AppendFile(path, lock, end, write=self._write, pack=packs)
+        return AppendFile(path, lock, write=self._write, pack=packs)
 
     def _writer(self, session_id: str, file: AppendFile, count: int) -> BatchWriter:
         return BatchWriter(session_id, _Sink(file, self.fsync), count, window=self._window)
@@ -150,30 +150,29 @@ class JsonlStore:
         path = self._stored_at(session_id)
         lock = self._lock(session_id)
         try:
-            parsed, _ = self._parse(path)
-            if parsed.damage is not None:
-                raise parsed.damage
-            end = parsed.end
-            if parsed.reader.upgrades:
-                end = self._upgrade(path, parsed)
-            file = self._append_file(path, lock, end)
-            try:
-                file.append(b"\n" if parsed.unended and not parsed.reader.upgrades else b"", sync=self.fsync != "never")
-                return _stored(parsed, file.status), file
-            except BaseException:
-                file.close()
-                raise
+            file = self._append_file(path, lock)
         except BaseException:
             lock.release()
             raise
+        try:
+            parsed, _ = self._parse(path)
+            if parsed.damage is not None:
+                raise parsed.damage
+            if parsed.reader.upgrades:
+                return _stored(parsed, self._upgrade(path, parsed, file)), file
+            file.begin(parsed.end)
+            file.append(b"\n" if parsed.unended else b"", sync=self.fsync != "never")
+            return _stored(parsed, file.status), file
+        except BaseException:
+            file.close()
+            raise
 
-    def _upgrade(self, path: Path, parsed: Parsed) -> int:
+    def _upgrade(self, path: Path, parsed: Parsed, file: AppendFile) -> os.stat_result:
         """Rewrite a log of an older format in the current one (P5)."""
         records = [encode_header(parsed.reader.header), *[encode_event(entry) for entry in parsed.events]]
         payload = b"\n".join(records) + b"\n"
-        packed = pack(payload) if path.name.endswith(PACKED) else payload
-        write_whole(path, packed, durable=self.fsync != "never")
-        return len(packed)
+        file.rewrite(pack(payload) if path.name.endswith(PACKED) else payload, durable=self.fsync != "never")
+        return file.status
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

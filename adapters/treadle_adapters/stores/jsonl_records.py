@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from attrs import define, field
 
 from treadle import Event, SessionCorrupt, TreadleError
 from treadle.errors import InvalidData
-from treadle.session import Reader, TornTail, misplaced, read_header
-
-BLANK = b" \t\r\n"
-BOM = b"\xef\xbb\xbf"
+from treadle.session import Reader, TornTail, misplaced
+from treadle.session.lines import header_of, is_blank, lines_of, torn_at
 
 
 @define
@@ -37,13 +34,13 @@ class Parsed:
 
 
 def parse(data: bytes, path: Path) -> Parsed:
-    """Read the bytes of a session file. Lines end at a line feed and nowhere else; blank lines mean nothing.
+    """Read the bytes of a session file.
 
     Raises:
         SessionCorrupt: the header cannot be read.
         SessionFormatUnsupported: it is in another format, or holds event types that are unknown here (P5, S2).
     """
-    lines = data.split(b"\n")
+    lines = lines_of(data)
     parsed = Parsed(_header(lines, path))
     parsed.end = len(lines[0]) + 1
     event, events, number = parsed.reader.event, parsed.events, len(lines)
@@ -52,7 +49,7 @@ def parse(data: bytes, path: Path) -> Parsed:
         try:
             entry = event(line)
         except InvalidData as error:
-            if line.strip(BLANK):
+            if not is_blank(line):
                 _bad_line(parsed, lines, index, error, path)
                 break
             parsed.end += len(line) + 1
@@ -69,23 +66,18 @@ def parse(data: bytes, path: Path) -> Parsed:
 
 
 def _header(lines: list[bytes], path: Path) -> Reader:
-    first = lines[0]
-    if first.startswith(BOM):
-        raise SessionCorrupt("the file begins with a byte order mark; take it out", path=str(path), line=1)
     try:
-        return read_header(first)
+        return header_of(lines)
     except InvalidData as error:
         raise SessionCorrupt(str(error), path=str(path), line=1) from error
 
 
 def _bad_line(parsed: Parsed, lines: list[bytes], index: int, error: InvalidData, path: Path) -> None:
-    """A line that holds no event: the torn tail if nothing follows and it broke off, damage otherwise."""
-    line = lines[index]
-    last = not any(rest.strip(BLANK) for rest in lines[index + 1 :])
-    what = "NUL run" if b"\0" in line else "half line"
-    if last and (index == len(lines) - 1 or b"\0" in line or _breaks_off(line)):
+    """A line that holds no event: the torn tail or damage."""
+    torn = torn_at(lines, index)
+    if torn is not None:
         dropped = sum(map(len, lines[index:])) + len(lines) - 1 - index
-        parsed.torn = TornTail(str(path), index + 1, dropped, what)
+        parsed.torn = TornTail(str(path), index + 1, dropped, torn)
         return
     seq = len(parsed.events)
     parsed.damage = SessionCorrupt(
@@ -97,19 +89,8 @@ def _bad_line(parsed: Parsed, lines: list[bytes], index: int, error: InvalidData
     )
 
 
-def _breaks_off(line: bytes) -> bool:
-    """Whether a line is the beginning of a record and no more."""
-    try:
-        msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
-        return "truncated" in str(error)
-    except (UnicodeDecodeError, RecursionError):
-        return False
-    return False
-
-
 def _ending(parsed: Parsed, lines: list[bytes], path: Path) -> None:
     """A last record without its newline is whole and kept."""
-    if lines[-1].strip(BLANK):
+    if not is_blank(lines[-1]):
         parsed.unended = True
         parsed.torn = TornTail(str(path), len(lines), 0, "missing newline")

@@ -1,34 +1,32 @@
 """The SQLite store: many sessions in one file, through ``apsw`` (§13).
 
-One connection writes, one reads; each works in a thread of its own, so waiting for another process's transaction
-blocks no loop. A session's lock is a file beside the database, which dies with its owner; an epoch that grows with
-every opening fences off a writer that lost its lock without noticing (P2).
+One connection writes, one reads, each in worker threads, so waiting for another process's transaction blocks no loop.
+A session's lock is a file beside the database, which dies with its owner. Each write checks the session's fence in its
+transaction: which creation of it this is, and an epoch that grows with every opening (P2).
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 import apsw
-import apsw.aio
 import trio
-from attrs import define, frozen
+from attrs import frozen
 
 from treadle import DuplicateSession, Event, MisuseError, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
 from treadle.session import WINDOW, BatchWriter, Listing, OpenSession, StoredSession, fork_stored, readable
 from treadle.session import session_id as checked_id
 
 from . import sqlite_tables as tables
-from .files import PRIVATE_FILE, in_thread, make_directory, to_end
-from .locks import FileLock
+from .files import in_thread, make_directory, to_end
+from .locks import FileLock, Identity
+from .sqlite_link import Link
 
 T = TypeVar("T")
-_CONTROLLER: Any = apsw.async_controller
 BUSY = 5.0
 """Seconds that a write waits for another process's transaction."""
 
@@ -39,65 +37,23 @@ class _Sink:
 
     store: SqliteStore
     session_id: str
-    epoch: int
+    fence: tables.Fence
     lock: FileLock
+    database: Identity | None
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         del durable  # a commit always is
         if records:
             self.lock.check()
-            await self.store.writing(tables.append, self.session_id, self.epoch, first, records)
+            await self.store.writing(tables.append, self.session_id, self.fence, first, records, on=self.database)
         return True
 
     async def release(self) -> None:
         await in_thread(self.lock.release)
 
 
-@define(eq=False)
-class _Link:
-    """A connection that is opened at first use, once."""
-
-    path: Path
-    busy_ms: int
-    durable: bool
-    _db: Any = None
-    _opening: trio.Lock | None = None
-    _thread: threading.Thread | None = None
-
-    async def get(self) -> Any:
-        if self._opening is None:
-            self._opening = trio.Lock()
-        async with self._opening:
-            if self._db is None:
-                await trio.to_thread.run_sync(self._make_file)
-                token = _CONTROLLER.set(apsw.aio.Trio)
-                try:
-                    db: Any = await apsw.Connection.as_async(str(self.path))
-                finally:
-                    _CONTROLLER.reset(token)
-                try:
-                    self._thread = await db.async_run(threading.current_thread)
-                    await db.async_run(lambda: tables.prepare(db, self.busy_ms, durable=self.durable))
-                except BaseException:
-                    await db.aclose()
-                    raise
-                self._db = db
-        return self._db
-
-    def _make_file(self) -> None:
-        make_directory(self.path.parent)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
-
-    async def close(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            await db.aclose()
-        if self._thread is not None:
-            await in_thread(self._thread.join)
-
-
 class SqliteStore:
-    """Keeps sessions in one database. See ``SessionStore`` for what its methods promise. Close it: it owns threads.
+    """Keeps sessions in one database. See ``SessionStore`` for what its methods promise. Close it when it is done with.
 
     Args:
         path: the database file; made at first use, for its owner only (X1).
@@ -118,24 +74,23 @@ class SqliteStore:
         self._window = window
         self._closed = False
         durable = fsync != "never"
-        self._writer_link = _Link(self.path, int(busy * 1000), durable)
-        self._reader_link = _Link(self.path, int(busy * 1000), durable)
+        self._writer_link = Link(self.path, busy, durable)
+        self._reader_link = Link(self.path, busy, durable)
 
-    # --- running in the connections' threads --------------------------------------------------------------------------
+    # --- running on the connections -----------------------------------------------------------------------------------
 
-    async def writing(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a transaction on the writing connection, to its end."""
-        return await to_end(self._run, self._writer_link, function, *args)
+    async def writing(self, function: Callable[..., T], *args: Any, on: Identity | None = None) -> T:
+        """Run a transaction on the writing connection, to its end; ``on`` the database it is meant for, if that is open."""
+        return await to_end(self._run, partial(self._writer_link.run, function, *args, writes=True, on=on))
 
     async def _reading(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(self._reader_link, function, *args)
+        return await self._run(partial(self._reader_link.run, function, *args, writes=False))
 
-    async def _run(self, link: _Link, function: Callable[..., T], *args: Any) -> T:
+    async def _run(self, run: Callable[[], Awaitable[T]]) -> T:
         if self._closed:
             raise MisuseError("the store is closed; open another")
         try:
-            db = await link.get()
-            return await db.async_run(function, db, *args)
+            return await run()
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise SessionCorrupt(f"{self.path}: {error}") from error
         except (apsw.Error, OSError) as error:
@@ -164,11 +119,15 @@ class SqliteStore:
         except SessionLocked as error:
             raise DuplicateSession(f"a session {name!r} is stored already: {error}") from error
         try:
-            epoch = await self.writing(tables.insert, header, list(events))
+            fence = await self.writing(tables.insert, header, list(events))
         except BaseException:
             lock.release()
             raise
-        return BatchWriter(name, _Sink(self, name, epoch, lock), len(events), window=self._window)
+        return self._writer(name, fence, lock, len(events))
+
+    def _writer(self, session_id: str, fence: tables.Fence, lock: FileLock, count: int) -> BatchWriter:
+        sink = _Sink(self, session_id, fence, lock, self._writer_link.database)
+        return BatchWriter(session_id, sink, count, window=self._window)
 
     async def open_write(self, session_id: str) -> OpenSession:
         """See ``SessionStore``."""
@@ -176,16 +135,15 @@ class SqliteStore:
         await trio.lowlevel.checkpoint_if_cancelled()
         lock = await self._lock(name)
         try:
-            epoch = await self.writing(tables.take, name)
+            fence = await self.writing(tables.take, name)
             stored, reader = await self._reading(tables.load, name)
             readable(stored)
             if reader.upgrades:
-                await self.writing(tables.rewrite, name, epoch, stored.header, stored.events)
+                await self.writing(tables.rewrite, name, fence, stored.header, stored.events)
         except BaseException:
             lock.release()
             raise
-        sink = _Sink(self, name, epoch, lock)
-        return OpenSession(stored, BatchWriter(name, sink, len(stored.events), window=self._window))
+        return OpenSession(stored, self._writer(name, fence, lock, len(stored.events)))
 
     async def open_read(self, session_id: str) -> StoredSession:
         """See ``SessionStore``."""

@@ -49,7 +49,9 @@ TITLE_BYTES = 32_768
 """How long a record a listing reads for a title may be (P6)."""
 
 Connection = Any
-"""An ``apsw`` connection; inside its worker thread its methods are the synchronous ones."""
+"""An ``apsw`` connection."""
+Fence = tuple[str, int]
+"""Which creation of a session a writer opened, and with which epoch: a write checks both in its transaction (P2)."""
 
 
 def prepare(db: Connection, busy_ms: int, *, durable: bool) -> None:
@@ -91,40 +93,40 @@ def immediate(db: Connection) -> Generator[None]:
         raise
 
 
-def insert(db: Connection, header: SessionHeader, events: Sequence[Event]) -> int:
-    """Store a new session; returns its epoch.
+def insert(db: Connection, header: SessionHeader, events: Sequence[Event]) -> Fence:
+    """Store a new session; returns its fence.
 
     Raises:
         DuplicateSession: the id is there.
     """
-    record = encode_header(header)
+    record, incarnation = encode_header(header), new_id()
     with immediate(db):
         if _one(db, "SELECT 1 FROM sessions WHERE id = ?", header.id) is not None:
             raise DuplicateSession(f"a session {header.id!r} is stored already; resume it, or choose another id (O2)")
-        row = (header.id, record.decode(), 1, new_id(), len(record), wall_clock())
+        row = (header.id, record.decode(), 1, incarnation, len(record), wall_clock())
         db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", row)
         _put(db, header.id, 0, [encode_event(entry) for entry in events])
-    return 1
+    return incarnation, 1
 
 
-def take(db: Connection, session_id: str) -> int:
-    """Fence every earlier writer off; returns the new epoch (P2)."""
+def take(db: Connection, session_id: str) -> Fence:
+    """Fence every earlier writer off; returns the new fence (P2)."""
     with immediate(db):
-        row = _one(db, "UPDATE sessions SET epoch = epoch + 1 WHERE id = ? RETURNING epoch", session_id)
+        row = _one(db, "UPDATE sessions SET epoch = epoch + 1 WHERE id = ? RETURNING incarnation, epoch", session_id)
         if row is None:
             raise _missing(db, session_id)
-    return int(row[0])
+    return row
 
 
-def append(db: Connection, session_id: str, epoch: int, first: int, records: Sequence[bytes]) -> None:
-    """Add records from seq ``first`` on, if the epoch still is ours.
+def append(db: Connection, session_id: str, fence: Fence, first: int, records: Sequence[bytes]) -> None:
+    """Add records from seq ``first`` on, if the fence still is ours.
 
     Raises:
         SessionLocked: it is not, or somebody else added events; nothing was written (P2).
     """
     with immediate(db):
-        row = _one(db, "SELECT epoch FROM sessions WHERE id = ?", session_id)
-        if row is None or row[0] != epoch:
+        row = _one(db, "SELECT incarnation, epoch FROM sessions WHERE id = ?", session_id)
+        if row != fence:
             raise SessionLocked(
                 f"the lock of session {session_id!r} was lost: another writer has opened it since, or it was deleted; "
                 "nothing was written (P2)"
@@ -144,13 +146,13 @@ def _put(db: Connection, session_id: str, first: int, records: Sequence[bytes]) 
     db.execute("UPDATE sessions SET size = size + ?, modified = ? WHERE id = ?", (size, wall_clock(), session_id))
 
 
-def rewrite(db: Connection, session_id: str, epoch: int, header: SessionHeader, events: Iterable[Event]) -> None:
+def rewrite(db: Connection, session_id: str, fence: Fence, header: SessionHeader, events: Iterable[Event]) -> None:
     """Replace a session of an older format by the same one in the current format (P5)."""
     with immediate(db):
         record = encode_header(header)
         db.execute(
-            "UPDATE sessions SET header = ?, size = ? WHERE id = ? AND epoch = ?",
-            (record.decode(), len(record), session_id, epoch),
+            "UPDATE sessions SET header = ?, size = ? WHERE id = ? AND incarnation = ? AND epoch = ?",
+            (record.decode(), len(record), session_id, *fence),
         )
         db.execute("DELETE FROM events WHERE session = ?", (session_id,))
         _put(db, session_id, 0, [encode_event(entry) for entry in events])

@@ -16,10 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle import SessionCorrupt
+from treadle.checks import closed_session
 from treadle.errors import SessionFormatUnsupported
 from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
-from treadle.session import Listed, Listing, SessionStore, StoredSession, encode_event, encode_header, new_id, repair
+from treadle.session import Listed, Listing, SessionStore, StoredSession, encode_event, encode_header, new_id
 from treadle_adapters.stores import open_store
 
 from ..exits import Exit
@@ -130,16 +131,16 @@ def verify_sessions(*sessions: str, kind: Kind = "jsonl", directory: Directory =
 async def _verified(store: SessionStore, name: str) -> tuple[str, str, bool]:
     try:
         stored = await store.inspect(name)
-        closing = repair(stored.events)
+        if stored.damage is not None:
+            return name, f"damaged after {len(stored.events)} events: {stored.damage}", False
+        closing = len(closed_session(stored)) - len(stored.events)
     except (SessionCorrupt, SessionFormatUnsupported) as error:
         return name, str(error), False
-    if stored.damage is not None:
-        return name, f"damaged after {len(stored.events)} events: {stored.damage}", False
     said = f"{len(stored.events)} events"
     if stored.torn is not None:
         said += f"; {stored.torn}"
     if closing:
-        said += f"; a turn is open, which {len(closing)} events close when the session is resumed"
+        said += f"; a turn is open, which {closing} events close when the session is resumed"
     return name, said, True
 
 

@@ -16,6 +16,7 @@ from treadle import Completed, EndReason, Event, MaxTokens, UserMessage
 from treadle.models import HookSource, ToolSource
 from treadle.session import InboxSpliced, StepStart, TurnEnd, TurnStart, UserMessageAdded
 
+from .clock import steadied
 from .phrases import blocks_text, source_text, tag_of
 
 Way = Literal["prompt", "steering", "injected", "context"]
@@ -195,6 +196,6 @@ class Mail:
 def letters_of(events: Iterable[Event]) -> Sequence[Letter]:
     """The messages of a log that lay in its inbox, in the order in which they came."""
     mail = Mail()
-    for entry in events:
+    for entry in steadied(events):
         mail.take(entry)
     return mail.letters

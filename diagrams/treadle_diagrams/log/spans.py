@@ -24,6 +24,7 @@ from treadle.session import (
     TurnStart,
 )
 
+from .clock import steadied
 from .letters import Mark
 from .passages import Reached, states_of
 from .phrases import tag_of
@@ -57,7 +58,7 @@ class Span:
 
 def spans_of(events: Iterable[Event]) -> list[Span]:
     """The spans of a log, in the order in which they began."""
-    events = tuple(events)
+    events = steadied(events)
     reader = _Reader()
     for entry in events:
         reader.take(entry)

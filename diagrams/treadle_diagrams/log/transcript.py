@@ -30,6 +30,7 @@ from treadle.session import (
     UserMessageAdded,
 )
 
+from .clock import SteadyClock, set_back_text
 from .entries import (
     Answered,
     AnyEntry,
@@ -80,11 +81,22 @@ class Teller:
     _step: int | None = None
     _sent: int | None = None
     """When the last request was sent: with the last event before the answer."""
+    _clock: SteadyClock = field(factory=SteadyClock)
+    _set_back: bool = False
     _tally: _Tally = field(factory=_Tally)
     _calls: dict[str, tuple[str, int | None]] = field(factory=dict[str, "tuple[str, int | None]"])
 
     def take(self, entry: Event) -> list[AnyEntry]:
         """Tell one event; most tell one entry or none."""
+        steady = self._clock.take(entry)
+        back, entry = steady.time - entry.time, steady
+        if back and not self._set_back:
+            self._set_back = True
+            note = Noted(seq=entry.seq, time=entry.time, turn=self._turn, type="clock", text=set_back_text(back))
+            return [note, *self._take(entry)]
+        return self._take(entry)
+
+    def _take(self, entry: Event) -> list[AnyEntry]:
         fallen = self.mail.take(entry)
         told = self._tell(entry)
         if not isinstance(entry.data, (InboxSpliced, ToolCallStarted, ToolResultAdded)):

@@ -21,6 +21,7 @@ from ..drawing.markup import markup
 from ..drawing.units import counted, duration
 from ..lifecycle.style import page_stylesheet
 from ..lifecycle.svg import drawing
+from ..log.clock import steadied
 from ..log.entries import AnyEntry, Routed, TurnClosed
 from ..log.letters import letters_of
 from ..log.passages import states_of, walk_of
@@ -42,8 +43,9 @@ def session_page(header: SessionHeader, events: Iterable[Event], trouble: str | 
         events: its log, from the beginning and in order.
         trouble: what is wrong with the log, shown above it.
     """
-    events = tuple(events)
-    entries, spans, reached = transcript(events), spans_of(events), states_of(events)
+    told = tuple(events)
+    entries, events = transcript(told), steadied(told)
+    spans, reached = spans_of(events), states_of(events)
     style = _static("page.css") + page_stylesheet()
     script = "\n".join([_static(name) for name in SCRIPTS])
     turns = [(entry.data.turn, entry.seq) for entry in events if isinstance(entry.data, TurnStart)]

@@ -15,6 +15,7 @@ from treadle.printable import call_text, one_line
 from treadle.session import InboxSpliced, RequestHeader, StepStart, ToolCallStarted, ToolResultAdded, TurnEnd, TurnStart
 
 from ..drawing.units import counted, duration
+from ..log.clock import steadied
 from ..log.entries import Answered, AnyEntry, Failed, Retried, Settled, TurnClosed
 from ..log.letters import Letter, Mark, letters_of
 from ..log.phrases import blocks_text, route_text, tag_of
@@ -71,7 +72,7 @@ def sequence_of(events: Iterable[Event], turn: int | None = None) -> list[Item]:
     Raises:
         MisuseError: the log has no such turn.
     """
-    events = tuple(events)
+    events = steadied(events)
     turns = [entry.data.turn for entry in events if isinstance(entry.data, TurnStart)]
     if turn is not None and turn not in turns:
         has = f"turns {min(turns)} to {max(turns)}" if turns else "no turn at all"

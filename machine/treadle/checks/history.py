@@ -27,8 +27,7 @@ def contribution(data: object) -> Message | None:
         case ToolResultAdded():
             return ToolResultMessage((ToolResult(data.call_id, data.content, data.is_error, data.code),))
         case AssistantMessageAdded():
-            heard = [block for block in data.message.content if not _silent(block)]
-            return data.message if heard else None
+            return None if all(map(_silent, data.message.content)) else data.message
         case _:
             return None
 
@@ -45,9 +44,10 @@ def surface(log: LogState, entry: Event) -> None:
         if known is not None and (op is not None or entry.source_event_seqs is not None):
             log.note("S3", f"{entry.type} is no surface event and carries surface metadata")
         return
-    for cited in entry.source_event_seqs or ():
-        if not 0 <= cited < entry.seq:
-            log.note("S3", f"event {cited} is cited and does not precede")
+    if entry.source_event_seqs is not None:
+        for cited in entry.source_event_seqs:
+            if not 0 <= cited < entry.seq:
+                log.note("S3", f"event {cited} is cited and does not precede")
     message = contribution(entry.data)
     if type(op) is Replace:
         _replace(log, entry, op, message)

@@ -6,6 +6,8 @@ from ..words.events import Event, InboxSpliced, StepStart, UserMessageAdded
 from ..words.messages import UserMessage
 from .state import LogState, Moving
 
+_NOBODY: frozenset[str] = frozenset()
+
 
 def spliced(log: LogState, data: InboxSpliced, entry: Event) -> None:
     """A splice fits the list, changes something, and says what became of the removed (I2, I3, I6)."""
@@ -23,12 +25,17 @@ def spliced(log: LogState, data: InboxSpliced, entry: Event) -> None:
     if not data.removed_count and not data.inserted:
         log.note("I2", "a splice that changes nothing")
         return
-    removed = entries[data.start : end]
-    fresh = {message.id for message in data.inserted}
-    lost = [message for message in removed if message.id not in fresh]
-    log.pending.difference_update([message.id for message in removed])
+    lost = removed = entries[data.start : end]
+    if data.removed_count:
+        before = {message.id for message in removed}
+        log.pending -= before
+        if data.inserted:
+            fresh = {message.id for message in data.inserted}
+            lost = [message for message in removed if message.id not in fresh]
+    else:
+        before = _NOBODY
     for message in data.inserted:
-        _enter(log, message, again=any(old.id == message.id for old in removed))
+        _enter(log, message, again=message.id in before)
     entries[data.start : end] = data.inserted
     if lost and data.outcome is None and not data.inserted:
         _leave(log, data, removed, entry.seq)
@@ -130,7 +137,9 @@ def user_message(log: LogState, data: UserMessageAdded, _: Event) -> None:
         log.note("N2", f"message {message.id!r} is recorded while it is pending")
     if step.asked:
         log.note("N1", f"message {message.id!r} stands between a call and its result")
-    place = next((n for n, known in enumerate(step.accepted) if known.id == message.id), None)
+    place = (
+        next((n for n, known in enumerate(step.accepted) if known.id == message.id), None) if step.accepted else None
+    )
     if place is not None:
         if place:
             log.note("T1", f"message {message.id!r} precedes {step.accepted[0].id!r}, which was accepted before it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvariantViolated
@@ -13,7 +13,7 @@ from .state import Breach, LogState
 
 if TYPE_CHECKING:
     from ..models.adapter import ModelRequest
-    from ..session.log import Session
+    from ..session.log import Session, SessionHeader
 
 _TAKERS: dict[type, Callable[[LogState, Any, Event], None]] = {
     ev.TurnStart: turns.turn_start,
@@ -38,6 +38,9 @@ _AT_ONCE = (ev.InboxSpliced, ev.TurnEnd, ev.StepStart)
 """Events that settle by themselves what must follow at once."""
 
 
+_NONE: tuple[Breach, ...] = ()
+
+
 class LogMonitor:
     """Reads a log, event by event, and notes every broken rule.
 
@@ -54,13 +57,13 @@ class LogMonitor:
         """Every broken rule so far, in the order of their events, but for those that only a turn's end shows."""
         return tuple(self._log.breaches)
 
-    def take(self, entry: Event) -> list[Breach]:
+    def take(self, entry: Event) -> Sequence[Breach]:
         """Take the next event; returns the rules that it breaks."""
-        log = self._log
+        log, seq = self._log, entry.seq
         known = len(log.breaches)
-        if entry.seq != log.seq:
-            log.note("N6", f"number {entry.seq} stands where {log.seq} is due", entry.seq)
-        log.seq = entry.seq
+        if seq != log.seq:
+            log.note("N6", f"number {seq} stands where {log.seq} is due", seq)
+            log.seq = seq
         data = entry.data
         kind: type[object] = data.__class__
         if log.moving is not None and kind is not ev.InboxSpliced:
@@ -74,8 +77,8 @@ class LogMonitor:
             taker(log, data, entry)
         elif kind is dict and not entry.ignorable:
             log.note("S2", f"type {entry.type!r} is unknown here and not ignorable")
-        log.seq = entry.seq + 1
-        return log.breaches[known:]
+        log.seq = seq + 1
+        return log.breaches[known:] if len(log.breaches) > known else _NONE
 
     @property
     def unfinished(self) -> str | None:
@@ -84,6 +87,13 @@ class LogMonitor:
         if not turn.open:
             return None
         return f"step {turn.number}.{step.number}" if step.open else f"turn {turn.number}"
+
+    def misfit(self, header: SessionHeader) -> str | None:
+        """How the session's header contradicts the events so far, ``None`` when it does not (S5)."""
+        found = self._log.inherited
+        if header.inherited == found:
+            return None
+        return f"the header says that {header.inherited} events were inherited, and the log says {found}"
 
     def compare(self, request: ModelRequest) -> str | None:
         """How a request differs from the one that the events so far give, ``None`` when it does not (Q1, N1)."""

@@ -92,6 +92,7 @@ def end_seed(log: LogState, data: EndSeed, entry: Event) -> None:
     """The mark of a fork stands after exactly what was inherited, outside a turn (S5)."""
     if data.inherited != entry.seq:
         log.note("S5", f"{data.inherited} events are said to be inherited, and {entry.seq} precede")
+    log.inherited = entry.seq
     if log.turn.open:
         log.note("S5", "a fork begins inside a turn")
 

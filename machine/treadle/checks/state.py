@@ -105,6 +105,7 @@ class LogState:
     """
 
     seq: int = 0
+    inherited: int = 0
     breaches: list[Breach] = field(factory=list[Breach])
     turn: Turn = field(factory=Turn)
     step: Step = field(factory=Step)

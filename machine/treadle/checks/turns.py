@@ -29,10 +29,10 @@ def turn_start(log: LogState, data: TurnStart, _: Event) -> None:
         log.not_resumed = None  # it leads on at once
     turn = log.turn = Turn(data.turn, open=True)
     log.step = Step()
-    turn.due = [
-        (target, 1 if target == "next-turn" else len(log.lists[target])) for target in ("next-step", "next-turn")
-    ]
-    turn.due = [(target, count) for target, count in turn.due if log.lists[target]]
+    if steering := log.lists["next-step"]:
+        turn.due.append(("next-step", len(steering)))
+    if log.lists["next-turn"]:
+        turn.due.append(("next-turn", 1))
     if not turn.due:
         log.note("D7", f"turn {data.turn} opens, and nothing is pending")
 

@@ -10,11 +10,12 @@ import trio
 from attrs import frozen
 
 from ..agent.agent import Agent
+from ..checks import closed_session
 from ..errors import SessionLocked, StoreFailure
 from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
 from ..session.log import Session
-from ..session.repair import Recovery, repair
-from ..session.store import SessionStore, SessionWriter, StoredSession
+from ..session.repair import Recovery
+from ..session.store import SessionStore, SessionWriter
 from .convergence import Spawn
 
 LOGGER = logging.getLogger("treadle")
@@ -39,27 +40,25 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
 
     Raises:
         SessionNotFound, SessionLocked, SessionCorrupt, SessionFormatUnsupported: see ``SessionStore.open_write``.
+        SessionCorrupt: the log breaks a rule that it must hold to be driven on (P3); nothing is changed.
         StoreFailure: the repair could not be written; the session is closed again.
     """
     opened = await store.open_write(session_id)
     stored, writer = opened.stored, opened.writer
     try:
         if len(stored.events) > LONG:
-            session, closing = await trio.to_thread.run_sync(_load, stored)
+            session = await trio.to_thread.run_sync(closed_session, stored)
         else:
-            session, closing = _load(stored)
+            session = closed_session(stored)
+        closing = session.events[len(stored.events) :]
         if closing:
-            await writer.append([session.commit(data) for data in closing])
+            await writer.append(closing)
     except BaseException:
         await let_go(writer)
         raise
     if stored.torn is not None:
         LOGGER.warning("repaired on opening: %s", stored.torn)
     return Reopened(session, writer, Recovery(stored.torn, len(closing)))
-
-
-def _load(stored: StoredSession) -> tuple[Session, list[Any]]:
-    return Session(stored.header, stored.events), repair(stored.events)
 
 
 async def store_new(store: SessionStore, session: Session) -> SessionWriter:

@@ -39,15 +39,19 @@ class Kept:
 class _Sink:
     """Writes to a ``Kept``; what is in memory is as durable as it gets."""
 
-    def __init__(self, kept: Kept, owner: str) -> None:
-        self._kept = kept
+    def __init__(self, shelf: dict[str, Kept], id: str, owner: str) -> None:
+        self._shelf = shelf
+        self._id = id
+        self._kept = shelf[id]
         self._owner = owner
-        kept.owner = owner
+        self._kept.owner = owner
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         del durable  # it always is
         await trio.lowlevel.checkpoint()
         kept = self._kept
+        if self._shelf.get(self._id) is not kept:
+            raise SessionLocked("this session was replaced or removed by somebody else; it is not written (P2)")
         if kept.owner != self._owner or len(kept.records) != first:
             raise SessionLocked(
                 f"the lock of this session was lost to {kept.owner or 'nobody'}; it is not written (P2)"
@@ -85,7 +89,7 @@ class MemoryStore:
         return self._writer(header.id, kept)
 
     def _writer(self, id: str, kept: Kept) -> BatchWriter:
-        sink = _Sink(kept, f"{self._name}, writer {next(_GENERATIONS)}")
+        sink = _Sink(self.shelf, id, f"{self._name}, writer {next(_GENERATIONS)}")
         return BatchWriter(id, sink, len(kept.records), window=self._window)
 
     def _kept(self, session_id: str) -> Kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -41,10 +41,10 @@ class Recovery:
 
 @define
 class _Turn:
-    """What the open turn still owes the log."""
+    """What the open turn still owes the log; it is told of the events from the turn's start on."""
 
     inbox: Inbox = field(factory=Inbox)
-    turn: int | None = None
+    turn: int = 0
     step: int | None = None
     claimed: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
     accepted: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
@@ -61,11 +61,7 @@ class _Turn:
                 self.claimed.pop(data.message.id, None)
                 self.accepted.pop(data.message.id, None)
             case TurnStart():
-                self.turn, self.step = data.turn, None
-                self.claimed.clear()
-            case TurnEnd():
-                self.turn = self.step = None
-                self.claimed.clear()
+                self.turn = data.turn
             case StepStart():
                 self._enter(data)
             case StepEnd():
@@ -85,7 +81,7 @@ class _Turn:
     def _spliced(self, data: InboxSpliced, seq: int) -> None:
         """A removal without outcome is a claim, unless the message is put back (I3, I9)."""
         removed = self.inbox.fold(data, seq)
-        if self.turn is not None and data.outcome is None:
+        if data.outcome is None:
             self.claimed.update({entry.message.id: entry.message for entry in removed})
         for message in data.inserted:
             self.claimed.pop(message.id, None)
@@ -101,8 +97,6 @@ class _Turn:
 
     def closing(self) -> list[Any]:
         """The data that closes the turn (P4)."""
-        if self.turn is None:
-            return []
         out: list[Any] = []
         if self.step is not None:
             for call in self.asked:
@@ -115,16 +109,33 @@ class _Turn:
         return out
 
 
-def repair(events: Iterable[Event]) -> list[Any]:
+def repair(events: Sequence[Event]) -> list[Any]:
     """The data to append to a log so that no turn is open; empty when none is (P4).
 
     Missing tool results become error results, then accepted messages of the open step that are not recorded yet and
     claims that no step decided about become user messages, then step and turn end, ``interrupted``.
 
     Raises:
-        SessionCorrupt: the inbox splices do not fold (I6).
+        SessionCorrupt: a turn is open, and the inbox splices do not fold (I6).
     """
+    start = _open_turn(events)
+    if start is None:
+        return []
     state = _Turn()
-    for entry in events:
+    for seq in range(start):
+        if type(data := events[seq].data) is InboxSpliced:
+            state.inbox.fold(data, seq)
+    for entry in events[start:]:
         state.take(entry)
     return state.closing()
+
+
+def _open_turn(events: Sequence[Event]) -> int | None:
+    """Where the turn began that is open at the end."""
+    for seq in range(len(events) - 1, -1, -1):
+        kind = type(events[seq].data)
+        if kind is TurnEnd:
+            return None
+        if kind is TurnStart:
+            return seq
+    return None

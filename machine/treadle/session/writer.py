@@ -18,6 +18,7 @@ succeeded (P1, P7, N6, N8).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -80,6 +81,7 @@ class BatchWriter:
         self._closed = False
         self._closing = trio.Lock()
         self._released = False
+        self._process = os.getpid()
 
     @property
     def accepted(self) -> int:
@@ -100,6 +102,7 @@ class BatchWriter:
 
     def add(self, entry: Event) -> None:
         """See ``SessionWriter``."""
+        self._check_process()
         if self._closed:
             raise MisuseError(f"the write path of session {self.session_id!r} is closed; open the session again (O4)")
         if entry.seq != self._accepted:
@@ -119,6 +122,14 @@ class BatchWriter:
         else:
             self._tick_soon()
 
+    def _check_process(self) -> None:
+        """A forked child has neither the lock nor the tasks: only the process that opened a session writes it (P2)."""
+        if os.getpid() != self._process:
+            raise MisuseError(
+                f"session {self.session_id!r} is written by process {self._process}, of which this one was forked; "
+                "nothing is written here (P2): open another session, or begin processes afresh instead of forking"
+            )
+
     async def append(self, entries: Iterable[Event]) -> None:
         """See ``SessionWriter``."""
         for entry in entries:
@@ -136,6 +147,7 @@ class BatchWriter:
         await self._barrier(durable=False)
 
     async def _barrier(self, *, durable: bool) -> None:
+        self._check_process()
         if (self._durable if durable else self._written) < self._accepted:
             await trio.lowlevel.checkpoint_if_cancelled()
             await self._reach(self._accepted, durable=durable)
@@ -216,6 +228,7 @@ class BatchWriter:
 
     async def close(self) -> None:
         """See ``SessionWriter``."""
+        self._check_process()
         self._closed = True
         self._hurry.set()
         with trio.CancelScope(shield=True):

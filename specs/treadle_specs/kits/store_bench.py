@@ -40,12 +40,22 @@ class Faults:
         spoil: damages the record of event 3 of a session that nobody has open.
         steal: takes the lock of a session away from its writer, so that another can open it.
         jam: a context within which writing that session fails, and no other.
+        delete: deletes what holds an open session.
+        rename: renames what holds an open session; returns what renames it back.
+        copy: copies what holds an open session; returns what puts the copy in its place, as a rename does.
+        cut: cuts off the second half of what holds an open session.
+        revoke: a context within which nothing may be made or opened for writing.
     """
 
     tear: Callable[[Path, str], None] | None = None
     spoil: Callable[[Path, str], None] | None = None
     steal: Callable[[Path, str], None] | None = None
     jam: Callable[[Path, str], AbstractContextManager[Any]] | None = None
+    delete: Callable[[Path, str], None] | None = None
+    rename: Callable[[Path, str], Callable[[], None]] | None = None
+    copy: Callable[[Path, str], Callable[[], None]] | None = None
+    cut: Callable[[Path, str], None] | None = None
+    revoke: Callable[[Path, str], AbstractContextManager[Any]] | None = None
 
 
 @define

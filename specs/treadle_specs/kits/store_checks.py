@@ -13,6 +13,7 @@ from treadle.session import TurnStart
 
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 from .stored_checks import STORED_CHECKS, STORED_NEEDS
+from .sweep_checks import SWEEP_CHECKS, SWEEP_NEEDS
 
 SEPARATORS = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei\rj\r\nk\x00l\u6c49\U0001f600"
 """Everything that some reader takes for the end of a line, and what takes more than one byte."""
@@ -275,6 +276,7 @@ CHECKS: tuple[Check, ...] = (
     close_writes_what_is_left,
     a_writer_that_lost_its_lock_stops,
     *STORED_CHECKS,
+    *SWEEP_CHECKS,
 )
 """Every check, one per promise."""
 
@@ -282,5 +284,6 @@ NEEDS: dict[Check, str] = {
     a_failed_write_keeps_its_events: "jam",
     a_writer_that_lost_its_lock_stops: "steal",
     **STORED_NEEDS,
+    **SWEEP_NEEDS,
 }
 """The means of ``Faults`` that a check needs."""

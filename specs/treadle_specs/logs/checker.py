@@ -22,7 +22,7 @@ from attrs import define, field, frozen
 
 from treadle import Event, SessionHeader, TreadleError
 from treadle.errors import InvalidData, SessionFormatUnsupported
-from treadle.session import read_header
+from treadle.session.lines import header_of, is_blank, lines_of, torn_at
 from treadle.testing import LogMonitor
 
 Json = dict[str, Any]
@@ -85,33 +85,40 @@ def check_file(path: Path, *, finished: bool = False) -> Checked:
     """Check one JSONL file: a header, then one event per line."""
     found = Checked(str(path))
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = lines_of(path.read_bytes())
     except OSError as error:
         found.findings.append(Finding("P6", f"cannot be read: {error.strerror or error}"))
         return found
-    tail = lines.pop()
-    if tail:
-        found.notes.append(
-            f"line {len(lines) + 1} is torn: an interrupted write, which opening for writing repairs (P3)"
-        )
-    if not lines:
-        found.findings.append(Finding("S8", "there is no header", line=1))
-        return found
     try:
-        reader = read_header(lines[0])
+        reader = header_of(lines)
     except TreadleError as error:
         found.findings.append(Finding(_rule(error, "S8"), str(error), line=1))
         return found
-    events = _events(lines[1:], reader.event, found)
+    if not is_blank(lines[-1]):
+        found.notes.append(_torn(len(lines)))
+    events = _events(lines, reader.event, found)
     return _check(events, found, reader.header, finished=finished)
 
 
 def _events(lines: list[bytes], decode: Callable[[bytes], Event], found: Checked) -> Iterator[tuple[int | None, Event]]:
-    for number, line in enumerate(lines, 2):
+    """The events of a log with their lines. What holds none is told, and reading goes on."""
+    due = -1
+    for index in range(1, len(lines)):
+        if is_blank(lines[index]):
+            continue
+        due += 1
         try:
-            yield number, decode(line)
+            yield index + 1, decode(lines[index])
         except (TreadleError, RecursionError) as error:
-            found.findings.append(Finding(_rule(error, "N6"), str(error), number - 2, number))
+            if isinstance(error, InvalidData) and torn_at(lines, index) is not None:
+                if index < len(lines) - 1:
+                    found.notes.append(_torn(index + 1))
+                return
+            found.findings.append(Finding(_rule(error, "N6"), str(error), due, index + 1))
+
+
+def _torn(line: int) -> str:
+    return f"line {line} is torn: an interrupted write, which opening for writing repairs (P3)"
 
 
 def _rule(error: Exception, fallback: str) -> str:
@@ -126,17 +133,14 @@ def _check(
     started = time.perf_counter()
     monitor = LogMonitor()
     lines: dict[int, int | None] = {}
-    ends = 0
     for line, entry in events:
         found.events += 1
         lines[entry.seq] = line
-        if entry.type == "session/end-seed":
-            ends = entry.seq
         for breach in monitor.take(entry):
             found.findings.append(Finding(breach.rule, breach.message, breach.seq, lines.get(breach.seq, line)))
-    if header is not None and header.inherited != ends:
-        text = f"the header says that {header.inherited} events were inherited, and the log says {ends}"
-        found.findings.append(Finding("S5", text))
+    misfit = monitor.misfit(header) if header is not None else None
+    if misfit is not None:
+        found.findings.append(Finding("S5", misfit))
     if monitor.unfinished is not None:
         if finished:
             found.findings.append(Finding("N3", f"the log ends inside {monitor.unfinished}"))
