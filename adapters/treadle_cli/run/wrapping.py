@@ -30,7 +30,8 @@ class Wrapper:
 
     def shown(self, width: int) -> list[Text]:
         """The unfinished row as it is shown now; several when the terminal has become narrower."""
-        return [_trimmed(row) if row.cell_len > width else row for row in rows_of(self.row, width)]
+        *rows, last = rows_of(self.row, width)
+        return [*[_trimmed(row) for row in rows], last if last.cell_len <= width else _trimmed(last)]
 
 
 def rows_of(text: Text, width: int) -> list[Text]:
