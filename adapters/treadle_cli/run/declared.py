@@ -20,6 +20,7 @@ from treadle.session.store import SessionStore
 from ..models.echo import echo_model
 from ..models.routes import EMBEDDED, PROVIDERS, Provider
 from .narration import Narrator
+from .tools import find_modules_in
 
 
 @frozen
@@ -56,6 +57,7 @@ async def declared_agent(declared: Declared, narrator: Narrator) -> AsyncGenerat
         ConfigError: the file is wrong.
         MisuseError: there is no such agent, or it did not start.
     """
+    find_modules_in(declared.path.parent)
     host = Host.from_config(declared.path, parts=PARTS)
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)

@@ -17,15 +17,15 @@ from treadle.agent.options import AgentOptions
 from treadle.hooks.scope import Scope
 from treadle.host.host import Host
 from treadle.printable import one_line
+from treadle.tools.definition import Tool
 
 from ..exits import Exit, exit_of
 from ..models.routes import Wish, route_for
-from ..stores.storage import SessionChoice, session_meant, store_for
+from ..stores.storage import SessionChoice, session_known, session_meant, store_for
 from ..terminal.turns import told_turns
 from .conversation import KEYS, Conversation, Typing
 from .declared import Declared, declared_agent
 from .editor import IDLE, Editor, can_edit
-from .example_tools import EXAMPLE_TOOLS
 from .interrupts import Interrupts, WayOut
 from .lines import lines_of, no_lines
 from .narration import LogNotes, Narrator
@@ -39,7 +39,7 @@ class Choices:
     Attributes:
         wish: which model.
         system: the system prompt.
-        tools: whether the example tools are offered.
+        tools: what is offered to the model.
         max_tokens: bound on each answer.
         session: where the session is kept, and which one.
         declared: the configuration that says all of this instead.
@@ -47,7 +47,7 @@ class Choices:
 
     wish: Wish
     system: str = ""
-    tools: bool = True
+    tools: tuple[Tool, ...] = ()
     max_tokens: int | None = None
     session: SessionChoice = field(factory=SessionChoice)
     declared: Declared | None = None
@@ -187,9 +187,8 @@ async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partn
         session_id = await session_meant(choices.session, store)
         host = await stack.enter_async_context(Host(store=store))
         host.models.register(route.provider, route.adapter)
-        if choices.tools:
-            for tool in EXAMPLE_TOOLS:
-                host.tools.register(tool)
+        for tool in choices.tools:
+            host.tools.register(tool)
         narrator.attach(host)
 
         async def setup(_: Scope, agent: Agent) -> None:
@@ -199,7 +198,8 @@ async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partn
         if session_id is None:
             handle = await host.agents.create(agent_options=options, setup=setup)
         else:
-            handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
+            with session_known(choices.session):
+                handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
         yield Partner(host, handle.agent, str(route), store is not None)
 
 

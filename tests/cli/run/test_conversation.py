@@ -141,8 +141,9 @@ def test_earlier_lines_come_back(terminal: Terminal, server: ChatServer) -> None
 
 
 def test_what_is_typed_ahead_is_not_lost(server: ChatServer, tmp_path: Path) -> None:
-    with Terminal(["run", "--base-url", server.url, "--no-save"], tmp_path, input="hello\n") as terminal:
-        terminal.until("› hello")
+    with Terminal(["run", "--base-url", server.url, "--no-save"], tmp_path, input="hel") as terminal:
+        terminal.until("› hel")
+        terminal.line("lo")
         terminal.until("Done.")
     assert server.said(0) == ["hello"]
 
