@@ -136,6 +136,8 @@ def _streams(way_out: WayOut) -> Screen:
         screen.note(("✗ ", "bold red"), f"the answer cannot be written: {error.strerror or error}")
         way_out.leave(Exit.FAILED)
 
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # it was closed by whoever started this
+        raise OSError("stdout is closed: the answer has nowhere to go")
     notes = Stream(Console(stderr=True, highlight=False), lambda _: None)
     screen = Screen(Stream(Console(highlight=False), lost), notes)
     return screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..agent.handle import AgentHandle
 from ..agent.options import AgentOptions
@@ -68,11 +68,10 @@ def named_tools(names: Sequence[str]) -> tuple[Tool, ...]:
     """
     found: list[Tool] = []
     for name in names:
-        named = import_attribute(name)
-        several: Sequence[Any] = named if isinstance(named, (list, tuple)) else (named,)
-        for each in several:
+        named: Any = import_attribute(name)
+        for each in cast("Sequence[Any]", named if isinstance(named, (list, tuple)) else (named,)):
             try:
-                found.append(each if isinstance(each, Tool) else tool(each))
+                found.append(each if isinstance(each, Tool) else tool(cast("Callable[..., Any]", each)))
             except Exception as error:
                 raise ConfigError(f"{name!r} is no tool: {error or type(error).__name__}") from error
     return tuple(found)

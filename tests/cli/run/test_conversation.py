@@ -154,7 +154,7 @@ def test_words_wrap_anew_when_the_terminal_is_resized(terminal: Terminal, server
     terminal.line("go")
     terminal.until_seen(lambda: terminal.text.count("word") == 18, "half of it")
     terminal.resize(60)
-    terminal.until_seen(lambda: "\n" + " ".join(["word"] * 11) + "\nword" in terminal.text, "shorter rows")
+    terminal.until_seen(lambda: "\n" + " ".join(["word"] * 12) + "\nword" in terminal.text, "shorter rows")
     hold.released.set()
     terminal.until_seen(lambda: terminal.text.count("word") == 36, "all of it")
     assert max(len(row) for row in terminal.rows[-5:]) < 60
