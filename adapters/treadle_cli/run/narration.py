@@ -76,16 +76,16 @@ class Narrator:
             case ToolResultAdded() as data:
                 self._settled(added.agent, data)
             case RetryScheduled() as data:
-                told = one_line(f"{data.failure.code}: {data.failure.message}")
-                self.screen.note((f"  {told}; trying again in {data.delay:.1f} s", "yellow"))
-                self._hint(data.failure)
+                self.retrying(data.failure, data.delay)
             case TurnEnd() as data:
                 self._ended(data.reason)
             case _:
                 pass
 
-    def _hint(self, failure: Failure) -> None:
-        """Say once, before the retries are through, what a person can do meanwhile."""
+    def retrying(self, failure: Failure, delay: float) -> None:
+        """A request failed and is made again after ``delay`` seconds; what a person can do meanwhile is said once."""
+        told = one_line(f"{failure.code}: {failure.message}")
+        self.screen.note((f"  {told}; trying again in {delay:.1f} s", "yellow"))
         advice = None if self._hinted else advice_for(failure)
         if advice is not None:
             self._hinted = True

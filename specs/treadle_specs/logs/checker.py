@@ -221,7 +221,9 @@ def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Chec
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m treadle_specs.logs.checker``."""
-    parser = argparse.ArgumentParser(prog="treadle check", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="treadle check", description="Hold session logs to the rules, whoever wrote them."
+    )
     parser.add_argument("logs", nargs="+", metavar="LOG", help="session logs, as JSONL")
     parser.add_argument("--json", action="store_true", help="one object per log, for programs")
     parser.add_argument("--finished", action="store_true", help="a log that ends inside a turn is at fault")
