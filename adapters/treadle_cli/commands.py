@@ -6,9 +6,10 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from rich.console import Console
 from rich.text import Text
 
@@ -27,26 +28,58 @@ _ABOUT = "A verified driver core for AI agents. Begin with `treadle demo`."
 def run_command(tokens: list[str]) -> int:
     """Run ``treadle`` with these words and return its exit status."""
     forgive_encoding()
+    return _written(_ended(tokens))
+
+
+def _ended(tokens: list[str]) -> int:
     try:
         return _status(_run(tokens))
-    except CycloptsError:
-        return Exit.USAGE  # it is printed already
+    except CycloptsError as error:
+        say_error(*_wrong_words(error))
+        return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except SystemExit as leaving:  # a command that parses its words itself has printed its help, or what is wrong
         return _left(leaving.code)
-    except BrokenPipeError:
-        _let_go_of_stdout()
-        return Exit.FAILED
     except Exception as error:
         return _told(error)
+
+
+def _wrong_words(error: CycloptsError) -> tuple[str, str]:
+    """What is wrong with the words on the command line, and what shows the right ones.
+
+    A name is suggested when it is near without the dashes that all of them share.
+    """
+    text = str(error).strip()
+    if isinstance(error, UnknownOptionError):
+        text = text.partition(" Did you mean ")[0]
+        known = {name.lstrip("-"): name for one in error.argument_collection or () for name in one.names if one.parse}
+        near = get_close_matches((error.token.keyword or error.token.value).lstrip("-"), known, n=1)
+        text += f" Did you mean {known[near[0]]}?" if near else ""
+    command = " ".join(["treadle", *(error.command_chain or ())])
+    return text, f"{command} --help shows what there is"
+
+
+def _written(status: int) -> int:
+    """See that all output is written before the process ends; what is not is a failure, told once."""
+    try:
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by whoever started this
+            sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        _let_go_of_stdout()
+        if status == Exit.OK and not isinstance(error, BrokenPipeError):
+            say_error(f"the output cannot be written: {_words(error)}")
+        return status or Exit.FAILED
+    return status
 
 
 def _run(given: list[str]) -> Any:
     mount = chosen(given, mounts.MOUNTS)
     if mount is not None and mount.raw:
         return mount.load()(given[len(mount.path) :])
-    return _app(mount)(_dash_last(given) or ["--help"], exit_on_error=False, result_action="return_value")
+    return _app(mount)(
+        _dash_last(given) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
+    )
 
 
 def _dash_last(tokens: list[str]) -> list[str]:
@@ -105,7 +138,6 @@ def _told(error: Exception) -> int:
     while isinstance(single, BaseExceptionGroup) and len(single.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         single = single.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     if isinstance(single, BrokenPipeError):
-        _let_go_of_stdout()
         return Exit.FAILED
     if not isinstance(single, (TreadleError, OSError)):
         raise error

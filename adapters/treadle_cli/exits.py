@@ -15,7 +15,9 @@ class Exit(IntEnum):
     USAGE = 2
     MAX_TOKENS = 3
     BLOCKED = 4
+    HUNG_UP = 129
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 def exit_of(reason: EndReason | None) -> Exit:
@@ -41,6 +43,7 @@ _ADVICE = {
     "NO_ADAPTER": "name a provider with --provider",
     "QUOTA": "the account has run out; see the provider's billing page",
     "RATE_LIMIT": "wait a moment and send it again",
+    "STORE_FAILURE": "what was said since is not kept: see that there is room and that the folder can be written",
     "STEP_LIMIT": "send another message to go on",
     "TIMEOUT": "the server went silent; send it again, or check the server",
     "TRANSPORT": "is the server running, and is --base-url right?",

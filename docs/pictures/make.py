@@ -29,6 +29,8 @@ from treadle_diagrams import SessionFile, read_session, sequence_svg, session_pa
 HERE = Path(__file__).parent
 THEMES = ("light", "dark")
 COLUMNS = 88
+BELOW = 10
+"""Units below the last row of the terminal."""
 _FRAMED = """new Promise(done => {
     const frame = document.createElement("div");
     frame.style.cssText = "position: fixed; inset: 0; z-index: 9; border: 1px solid var(--frame)";
@@ -78,7 +80,18 @@ def terminal(session: SessionFile) -> str:
         shown.tell(entry)
     template = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     template = template.replace("Fira Code", "DejaVu Sans Mono")
-    return console.export_svg(title="treadle show session.jsonl", theme=DARK, code_format=template, unique_id="t")
+    drawing = console.export_svg(title="treadle show session.jsonl", theme=DARK, code_format=template, unique_id="t")
+    return with_margin(drawing)
+
+
+def with_margin(drawing: str) -> str:
+    """As much room below the last row as there is beside the rows."""
+
+    def more(found: re.Match[str]) -> str:
+        return f"{found[1]}{float(found[2]) + BELOW:g}{found[3]}"
+
+    whole = re.sub(r'(viewBox="0 0 [\d.]+ )([\d.]+)(")', more, drawing, count=1)
+    return re.sub(r'(<rect fill="[^"]*" stroke="[^"]*"[^>]* height=")([\d.]+)(")', more, whole, count=1)
 
 
 def stopped_call(events: tuple[Event, ...]) -> int:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import os
 import pty
-import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
+
+import pyte
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
@@ -19,7 +24,8 @@ DEADLINE = 120.0
 
 CONTROL_C = "\x03"
 CONTROL_D = "\x04"
-_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+PROMPT = "›"
+LINES = 30
 _TAKE_TERMINAL = """\
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -46,11 +52,31 @@ def call(
 
 
 class Terminal:
-    """A running command in a terminal of its own. Use it as a context manager: it is killed at the end."""
+    """A running command in a terminal of its own. Use it as a context manager: it is killed at the end.
 
-    def __init__(self, words: Sequence[str], cwd: Path, term: str = "xterm-256color", extra_path: str = "") -> None:
+    What it writes goes through a terminal emulator; tests wait for signs on its screen, never for time.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        term: str = "xterm-256color",
+        extra_path: str = "",
+        columns: int = 100,
+        input: str = "",
+    ) -> None:
         self.descriptor, theirs = pty.openpty()
-        env = environment(TERM=term, COLUMNS="100", LINES="30", XDG_STATE_HOME=str(cwd / "state"))
+        self._screen = pyte.HistoryScreen(columns, LINES, history=10_000)
+        self._stream = pyte.Stream(self._screen)
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self.raw = ""
+        """Everything it wrote so far, as it was written."""
+        self.resize(columns)
+        if input:  # typed ahead, before the command has started
+            os.write(self.descriptor, input.encode())
+        env = environment(TERM=term, XDG_STATE_HOME=str(cwd / "state"))
+        env = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}
         if extra_path:
             env["PYTHONPATH"] = os.pathsep.join([extra_path, env["PYTHONPATH"]])
         self.process = subprocess.Popen(
@@ -63,18 +89,43 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
-        self._seen = ""
-        self.screen = ""
-        """Everything it wrote so far, without colours."""
 
-    def until(self, text: str) -> str:
-        """Read until ``text`` appears, behind what was waited for before; returns what came up to there."""
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows that have scrolled away, and those on the screen down to the last that is not blank."""
+        columns = range(self._screen.columns)
+        gone = ["".join([row[at].data for at in columns]) for row in self._screen.history.top]
+        rows = [row.rstrip() for row in [*gone, *self._screen.display]]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+    @property
+    def text(self) -> str:
+        """The rows as one text."""
+        return "\n".join(self.rows)
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Row of the screen and column of the cursor."""
+        return self._screen.cursor.y, self._screen.cursor.x
+
+    def until(self, text: str, times: int = 1) -> None:
+        """Read until ``text`` stands among the rows, so many times."""
+        self.until_seen(lambda: self.text.count(text) >= times, repr(text))
+
+    def idle(self) -> None:
+        """Read until the last row is the prompt of an agent that is idle."""
+        self.until_seen(lambda: self.rows[-1:] == [PROMPT], "the prompt")
+
+    def until_seen(self, seen: Callable[[], bool], what: str) -> None:
+        """Read until something is to be seen."""
         end = time.monotonic() + DEADLINE
-        while text not in self._seen:
+        while not seen():
             if not self._read(end - time.monotonic()):
-                raise AssertionError(f"{text!r} did not appear; the end of the screen: {self.screen[-800:]!r}")
-        before, _, self._seen = self._seen.partition(text)
-        return before
+                raise AssertionError(f"{what} did not appear; the screen:\n{self.text[-2000:]}")
 
     def _read(self, seconds: float) -> bool:
         if seconds <= 0 or not select.select([self.descriptor], [], [], seconds)[0]:
@@ -83,10 +134,12 @@ class Terminal:
             data = os.read(self.descriptor, 65536)
         except OSError:  # the other side has closed the terminal
             return False
-        new = _STYLES.sub("", data.decode(errors="replace"))
-        self.screen += new
-        self._seen += new
+        text = self._decode.decode(data)
+        self.raw += text
+        self._stream.feed(text)
         return bool(data)
+
+    # --- what is done -------------------------------------------------------------------------------------------------
 
     def type(self, keys: str) -> None:
         """Press keys."""
@@ -96,9 +149,19 @@ class Terminal:
         """Type a line and enter it."""
         self.type(text + "\r")
 
+    def resize(self, columns: int) -> None:
+        """Make the terminal wider or narrower."""
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
+        self._screen.resize(LINES, columns)
+
+    def hang_up(self) -> None:
+        """Close the terminal, as when its window is closed."""
+        os.close(self.descriptor)
+        self.descriptor = -1
+
     def end(self) -> int:
         """Wait for the command to end; returns its exit status."""
-        while self._read(DEADLINE):
+        while self.descriptor >= 0 and self._read(DEADLINE):
             pass
         return self.process.wait(DEADLINE)
 
@@ -109,4 +172,5 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 
 import treadle
 from treadle import Agent, AgentOptions, Host, ScriptedModel, Session, State
+from treadle.errors import TreadleError
 from treadle.hooks import (
     ASSISTANT_STREAM,
     PRE_STEP,
@@ -27,7 +29,14 @@ from treadle.hooks import (
 )
 from treadle.models import TextDelta, text_of
 from treadle.printable import call_text
-from treadle.session import AssistantMessageAdded, ToolCallStarted, ToolResultAdded, encode_event, encode_header
+from treadle.session import (
+    AssistantMessageAdded,
+    ToolCallStarted,
+    ToolResultAdded,
+    UserMessageAdded,
+    encode_event,
+    encode_header,
+)
 from treadle.testing import TABLE, Row, Trigger
 
 from ..private import write_private
@@ -38,6 +47,9 @@ from .stage import Pace, WatchedLifecycle
 
 SESSION = "session"
 """The session's id: its log is named after it, as in a store, so that it can be gone on with."""
+
+SPOKEN = "you-"
+"""How the ids of the demo's own messages begin; of a session that was gone on with, not all do."""
 
 MEANINGS: dict[tuple[State, Trigger], str] = {
     (State.IDLE, Trigger.WAKE): "a turn opens",
@@ -66,8 +78,9 @@ def demo(
     """Show an agent at work, in six short acts: no key, no network, a few seconds.
 
     The model is scripted; all else is what your own agents run on. Each transition of the lifecycle is printed as it
-    happens. Two files are left behind, and replaced when they are there: `session.jsonl`, the log, and
-    `lifecycle.svg`, the lifecycle with the walked path marked.
+    happens. Two files are left behind: `session.jsonl`, the log, and `lifecycle.svg`, the lifecycle with the walked
+    path marked. Those of an earlier demo are replaced, but never a session that was gone on with: then the log is
+    `session-2.jsonl`.
 
     Args:
         out: the folder for the two files; the current one unless given.
@@ -89,6 +102,7 @@ class Performance:
         self.passages: list[tuple[State, Trigger, float]] = []
         self.lifecycle = WatchedLifecycle(self._passed)
         self._agent: Agent | None = None
+        self.session = free_name(out)
 
     async def run(self) -> None:
         """Play all acts."""
@@ -103,7 +117,7 @@ class Performance:
             host.on(PRE_STEP, self._pre_step)
             host.on(TURN_STOPPING, self._stopping)
             options = AgentOptions(provider="scripted", model="demo")
-            show.handle = await host.agents.create(session_id=SESSION, agent_options=options, setup=self._watch)
+            show.handle = await host.agents.create(session_id=self.session, agent_options=options, setup=self._watch)
             for number, act in enumerate(ACTS, 1):
                 self.gutter.heading(act.title, act.what, number)
                 await self.pace.beat(0.3)
@@ -165,7 +179,7 @@ class Performance:
         from treadle_diagrams import svg, walk_through
 
         lines = [encode_header(session.header), *[encode_event(entry) for entry in session.events]]
-        write_private(self.out / f"{SESSION}.jsonl", b"".join([line + b"\n" for line in lines]))
+        write_private(self.out / f"{self.session}.jsonl", b"".join([line + b"\n" for line in lines]))
         drawing = svg(walked=walk_through(self.passages))
         (self.out / "lifecycle.svg").write_text(drawing, encoding="utf-8", newline="\n")
 
@@ -174,7 +188,7 @@ class Performance:
         self.console.print(turn_table(told_turns(session.events)))
         walked = len({(state, trigger) for state, trigger, _ in self.passages})
         left = {
-            self.out / f"{SESSION}.jsonl": f"the log: {len(session)} events, all that is needed to go on",
+            self.out / f"{self.session}.jsonl": f"the log: {len(session)} events, all that is needed to go on",
             self.out / "lifecycle.svg": f"the walked path: {len(self.passages)} transitions,"
             f" {walked} of the table's {len(TABLE)} rows",
         }
@@ -185,10 +199,31 @@ class Performance:
         self.console.print()
         where = shlex.quote(str(self.out))
         for what, command in {
-            "Go on from there:        ": f"treadle run --session-dir {where} --resume {SESSION}",
+            "Go on from there:        ": f"treadle run --session-dir {where} --resume {self.session}",
             "Talk to one of your own: ": "treadle run",
         }.items():
             self.console.print(Text.assemble(what, (command, "bold")), soft_wrap=True)
+
+
+def free_name(folder: Path) -> str:
+    """The id of a session whose file in ``folder`` is not there, or holds nothing but an earlier demo."""
+    for number in count(1):
+        name = SESSION if number == 1 else f"{SESSION}-{number}"
+        path = folder / f"{name}.jsonl"
+        if not path.exists() or _only_demo(path):
+            return name
+    raise AssertionError
+
+
+def _only_demo(path: Path) -> bool:
+    from treadle_diagrams import read_session
+
+    try:
+        session = read_session(path)
+    except TreadleError:
+        return False
+    said = [entry.data.message.id for entry in session.events if isinstance(entry.data, UserMessageAdded)]
+    return session.trouble is None and bool(said) and all([each.startswith(SPOKEN) for each in said])
 
 
 def turn_table(turns: list[Told]) -> Table:

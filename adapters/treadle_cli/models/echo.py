@@ -15,13 +15,14 @@ _SUM = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:\+|and|plus|to)\s*(-?\d+(?:\.\d+)?)",
 _COUNT = re.compile(r"\bcount\b.*?(\d+)", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(what|which|tell)\b.*\b(time|date|day)\b|\bclock\b", re.IGNORECASE)
 _ADDS = re.compile(r"\+|\b(add|plus|sum)\b", re.IGNORECASE)
+_WORD = re.compile(r"\s*\S+\s*?")
 MOST = 2000
 """How far it counts."""
 
 INTRODUCTION = """\
 I am the embedded model: no key, no network, and no wits. I echo what you say. I can also add (try "2 + 3"), \
 look at the clock ("what time is it") and count ("count to 60"): type while I count, or press Ctrl-C.
-For a real model: treadle run --base-url URL --model NAME"""
+For a real model: treadle run --local, or --base-url URL --model NAME"""
 
 
 def echo_model(pace: float = WORD_PACE) -> ScriptedModel:
@@ -34,7 +35,16 @@ def echo_model(pace: float = WORD_PACE) -> ScriptedModel:
 
 
 def answer_to(request: ModelRequest) -> Answer:
-    """What the embedded model answers to a history."""
+    """What the embedded model answers to a history; a word is a token, when answers are bounded."""
+    answer = _whole_answer(request)
+    most = request.config.max_tokens
+    words = _WORD.findall(answer.text)
+    if most is None or len(words) <= most:
+        return answer
+    return Answer("".join(words[:most]), finish="max-tokens")
+
+
+def _whole_answer(request: ModelRequest) -> Answer:
     news = _news(request.messages)
     results = [message.result for message in news if isinstance(message, ToolResultMessage)]
     said = [message.text for message in news if isinstance(message, UserMessage)]

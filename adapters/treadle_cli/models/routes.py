@@ -15,6 +15,7 @@ from treadle.printable import one_line
 
 from ..extras import extra_for
 from .echo import echo_model
+from .local import LOCAL, MODEL, local_model
 
 if TYPE_CHECKING:
     from treadle_adapters.models.http_model import HTTPModel
@@ -75,7 +76,7 @@ class Wish:
     """What was said about the model.
 
     Attributes:
-        provider: one of ``PROVIDERS``, or ``embedded``.
+        provider: one of ``PROVIDERS``, or ``embedded``, or ``local``.
         base_url: where the server is.
         model: the model's id.
         api_key_env: the environment variable that holds the key.
@@ -98,6 +99,8 @@ class Route:
     def __str__(self) -> str:
         if self.provider == EMBEDDED:
             return "the embedded model"
+        if self.provider == LOCAL:
+            return f"{self.model}, a small model in this process"
         return f"{self.model} ({self.provider})"
 
 
@@ -107,17 +110,23 @@ async def route_for(wish: Wish) -> AsyncGenerator[Route]:
 
     Raises:
         MisuseError: what was said does not name one; the text says what to add.
-        MissingExtra: the ``models`` extra is not installed.
+        MissingExtra: the ``models`` extra, or the local model, is not installed.
         ModelFailure: the server was asked which models it has, and did not say.
     """
     wish = _split(wish)
     if _embedded(wish):
         yield Route(EMBEDDED, "echo", echo_model())
         return
+    if wish.provider == LOCAL:
+        if wish.base_url is not None or wish.api_key_env is not None or wish.model is not None:
+            raise MisuseError("the local model needs neither --base-url nor --api-key-env, and there is just one")
+        async with local_model() as adapter:
+            yield Route(LOCAL, MODEL, adapter)
+        return
     name = wish.provider or next(iter(PROVIDERS))
     provider = PROVIDERS.get(name)
     if provider is None:
-        raise MisuseError(f"there is no provider {name!r}; known are {', '.join([*PROVIDERS, EMBEDDED])}")
+        raise MisuseError(f"there is no provider {name!r}; known are {', '.join([*PROVIDERS, EMBEDDED, LOCAL])}")
     key = wish.api_key_env or (provider.api_key_env if wish.base_url is None else None)
     if key is not None and not os.environ.get(key, "").strip():
         raise MisuseError(f"the environment variable {key} holds no key: set it, or name another with --api-key-env")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from typing import Any
+
+from attrs import field, frozen
 
 from treadle import Agent, Host, TreadleError, UserMessage, message
 from treadle.hooks import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
 from treadle.printable import one_line
 
 from .interrupts import WayOut
-from .keyboard import LineEditor
 from .screen import Screen
 
 COMMANDS = {
@@ -19,8 +21,41 @@ COMMANDS = {
     "/stop": "stop the turn, as Ctrl-C does",
     "/quit": "leave, as Ctrl-D does",
     "/help": "show this",
+    "//TEXT": "say a text that begins with a slash",
 }
 """What may be typed besides words for the agent."""
+
+KEYS = {
+    "Enter": "send: the prompt of a turn, or steering while one runs",
+    "Alt-Enter": "a new line; so do Ctrl-J, and \\ at a line's end",
+    "a paste": "is one message, however many lines it has",
+    "Up, Down": "earlier lines; Ctrl-R searches them",
+    "Ctrl-C": "take back the line, else stop the turn; twice: leave",
+    "Ctrl-D": "leave, when the turn is over",
+}
+"""What keys do where the line is edited."""
+
+
+def _nothing(_: Any) -> None: ...
+
+
+@frozen
+class Typing:
+    """Where lines come from, and what is shown of it.
+
+    Attributes:
+        lines: the lines, until their end.
+        working: told whether the agent works.
+        entered: told each line before it is taken.
+        keys: what keys do, for ``/help``.
+        one_by_one: whether each line waits until the turn of the one before is over, so that none steers another's.
+    """
+
+    lines: AsyncGenerator[str]
+    working: Callable[[bool], object] = _nothing
+    entered: Callable[[str], object] = _nothing
+    keys: Mapping[str, str] = field(factory=dict[str, str])
+    one_by_one: bool = False
 
 
 class Conversation:
@@ -31,43 +66,46 @@ class Conversation:
     Args:
         agent: who is talked to.
         screen: where it is shown.
-        way_out: cancelled to leave.
-        editor: the line being typed, if it is edited here.
+        way_out: the way out.
+        typing: where lines come from.
     """
 
-    def __init__(self, agent: Agent, screen: Screen, way_out: WayOut, editor: LineEditor | None = None) -> None:
+    def __init__(self, agent: Agent, screen: Screen, way_out: WayOut, typing: Typing) -> None:
         self.agent = agent
         self.screen = screen
         self._way_out = way_out
-        self._editor = editor
+        self._typing = typing
         self._armed = False
         self._waiting: set[str] = set()
 
     def attach(self, host: Host) -> None:
-        """Show the prompt whenever the agent is idle, and what waited when its time has come."""
+        """Show whether the agent works, and what waited when its time has come."""
         host.on(AGENT_STATUS, self._status)
         host.on(INBOX_CLAIMED, self._claimed)
-        self.screen.ask(True)
+        self._typing.working(False)
 
     def _status(self, changed: AgentStatus) -> None:
-        idle = changed.status == "idle"
-        if idle and self.screen.edits:
-            self.screen.note()
-        self.screen.ask(idle)
+        if changed.agent is not self.agent:
+            return
+        working = changed.status != "idle"
+        if not working:
+            self.screen.end_turn()
+        self._typing.working(working)
 
     def _claimed(self, claimed: InboxClaimed) -> None:
         if claimed.message.id in self._waiting:
             self._waiting.discard(claimed.message.id)
             self.screen.note(("↪ ", "green"), (_gist(claimed.message), "dim"))
 
-    async def listen(self, typed: AsyncGenerator[str]) -> None:
+    async def listen(self) -> None:
         """Take lines until they end or ``/quit``; then wait for the agent to come to rest."""
-        async with aclosing(typed) as lines:
+        async with aclosing(self._typing.lines) as lines:
             async for line in lines:
-                self.screen.entered(line)
+                self._typing.entered(line)
                 if not self.take(line):
                     break
-        self.screen.ask(False)
+                if self._typing.one_by_one:
+                    await self.agent.when_idle()
         await self.agent.when_idle()
 
     def take(self, line: str) -> bool:
@@ -84,7 +122,7 @@ class Conversation:
             case "/queue":
                 self._show_queue()
             case "/help":
-                for name, what in COMMANDS.items():
+                for name, what in {**COMMANDS, **self._typing.keys}.items():
                     self.screen.note((f"  {name:<12}", "bold"), (what, "dim"))
             case "/next":
                 self._next(rest.strip())
@@ -136,13 +174,15 @@ class Conversation:
 
     # --- Ctrl-C -------------------------------------------------------------------------------------------------------
 
-    def interrupt(self) -> None:
-        """Ctrl-C: takes back a line that is being typed; once stops the turn, twice leaves."""
-        had_text = self._editor is not None and self._editor.clear()
-        if had_text:
-            self.screen.typing("")
+    def interrupt(self, had_text: bool = False) -> None:
+        """Ctrl-C: once stops the turn, twice leaves.
+
+        Args:
+            had_text: whether it took back a line that was being typed; that is all it does then, unless a turn runs.
+        """
         if self._armed:
-            self.leave()
+            self.screen.note(("  leaving …", "dim"))
+            self._way_out.leave()
         elif self.agent.status == "running":
             self._armed = True
             self._stop()
@@ -150,16 +190,9 @@ class Conversation:
             self._armed = True
             self.screen.note(("  Ctrl-C again leaves", "dim"))
 
-    def typing(self, text: str) -> None:
-        """The line being typed has changed; typing takes back a first Ctrl-C."""
-        self._armed = self._armed and not text
-        self.screen.typing(text)
-
-    def leave(self) -> None:
-        """Leave at once: the agent is stopped and its log closed."""
-        self.screen.ask(False)
-        self.screen.note(("  leaving …", "dim"))
-        self._way_out.leave()
+    def typed(self) -> None:
+        """Something was typed: that takes back a first Ctrl-C."""
+        self._armed = False
 
     def _stop(self) -> None:
         if self.agent.status != "running":

@@ -18,6 +18,7 @@ from treadle.session import SessionStore
 from ..models.echo import echo_model
 from ..models.routes import EMBEDDED, PROVIDERS, Provider
 from .narration import Narrator
+from .tools import find_modules_in
 
 
 @frozen
@@ -54,6 +55,7 @@ async def declared_agent(declared: Declared, narrator: Narrator) -> AsyncGenerat
         ConfigError: the file is wrong.
         MisuseError: there is no such agent, or it did not start.
     """
+    find_modules_in(declared.path.parent)
     host = Host.from_config(declared.path, parts=PARTS)
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)

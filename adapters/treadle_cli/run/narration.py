@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from treadle import Aborted, Agent, Blocked, EndReason, Failure, Host, MaxTokens, ToolCall
+from treadle.errors import StoreFailure
 from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
@@ -36,11 +37,14 @@ class Narrator:
 
     Attributes:
         last: why the last turn ended.
+        unstored: whether some of it could not be stored.
     """
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.last: EndReason | None = None
+        self.unstored = False
+        self._hinted = False
         self._open: dict[str, ToolCall] = {}
 
     def attach(self, host: Host) -> None:
@@ -69,12 +73,20 @@ class Narrator:
             case ToolResultAdded() as data:
                 self._settled(added.agent, data)
             case RetryScheduled() as data:
-                told = one_line(f"{data.failure.code}: {data.failure.message}")
-                self.screen.note((f"  {told}; trying again in {data.delay:.1f} s", "yellow"))
+                self.retrying(data.failure, data.delay)
             case TurnEnd() as data:
                 self._ended(data.reason)
             case _:
                 pass
+
+    def retrying(self, failure: Failure, delay: float) -> None:
+        """A request failed and is made again after ``delay`` seconds; what a person can do meanwhile is said once."""
+        told = one_line(f"{failure.code}: {failure.message}")
+        self.screen.note((f"  {told}; trying again in {delay:.1f} s", "yellow"))
+        advice = None if self._hinted else advice_for(failure)
+        if advice is not None:
+            self._hinted = True
+            self.screen.note((f"  {advice}", "dim"))
 
     def _called(self, agent: Agent, call: ToolCall) -> None:
         self._open[call.call_id] = call
@@ -91,6 +103,7 @@ class Narrator:
 
     def _ended(self, reason: EndReason) -> None:
         self.last = reason
+        self._hinted = False
         match reason:
             case MaxTokens():
                 self.screen.note(("▲ cut off: the answer reached the output limit", "yellow"))
@@ -100,6 +113,10 @@ class Narrator:
                 pass
 
     def _failed(self, failed: AgentError) -> None:
+        if failed.failure.code == StoreFailure.code:
+            if self.unstored:
+                return  # each attempt to store the rest is told again
+            self.unstored = True
         self.screen.note(("✗ ", "bold red"), *failure_text(failed.failure))
 
     def _discarded(self, discarded: InboxDiscarded) -> None:
@@ -114,7 +131,7 @@ class Narrator:
 def failure_text(failure: Failure) -> list[str | tuple[str, str]]:
     """A failure for people: its code, what happened, and what to do."""
     parts: list[str | tuple[str, str]] = [(failure.code, "bold red"), f" {one_line(failure.message, 600)}"]
-    if failure.status is not None:
+    if failure.status is not None and f"HTTP {failure.status}" not in failure.message:
         parts.append(f" (HTTP {failure.status})")
     advice = advice_for(failure)
     if advice:

@@ -1,157 +1,120 @@
-"""Where a conversation is shown: a stream of words, notes between them, and the line being typed below."""
+"""What is shown of a conversation: a stream of words, and notes between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from treadle.printable import printable
 
-PROMPT = "› "
-ERASE = "\r\x1b[K"
+from .wrapping import Wrapper
+
+
+class Out(Protocol):
+    """Where styled text goes: a stream, or the rows above the line that is being typed."""
+
+    def write(self, text: Text) -> None:
+        """Go on with a text, which has its line ends in it; never blocks on a person, never raises ``OSError``."""
+        ...
+
+
+class Stream:
+    """Writes to a stream: as it is, or in whole words when it is a terminal.
+
+    Args:
+        console: the stream.
+        lost: told once that nothing more can be written, and why.
+
+    Attributes:
+        failure: why not.
+    """
+
+    def __init__(self, console: Console, lost: Callable[[OSError], None]) -> None:
+        self.console = console
+        self.failure: OSError | None = None
+        self._lost = lost
+        self._wrapper = Wrapper()
+
+    def write(self, text: Text) -> None:
+        """See ``Out``; what cannot be written is dropped, and ``lost`` told."""
+        if self.failure is not None:
+            return
+        try:
+            if self.console.is_terminal:
+                self._wrap(text)
+            else:
+                self.console.file.write(text.plain)
+            self.console.file.flush()
+        except OSError as error:
+            self.failure = error
+            self._lost(error)
+
+    def _wrap(self, text: Text) -> None:
+        """Write rows; the begin of a word that turns out to be too long for its row is taken back."""
+        width = self.console.width - 1
+        shown = self._wrapper.row.plain
+        rows = [*self._wrapper.take(text, width), self._wrapper.row]
+        kept = min(len(shown), len(rows[0]))  # either is the begin of the other
+        back = cell_len(shown[kept:])
+        self.console.file.write("\b" * back + " " * back + "\b" * back)
+        rows[0] = rows[0][kept:] if kept < len(rows[0]) else Text()
+        self.console.print(Text("\n").join(rows), end="", soft_wrap=True, highlight=False)
 
 
 class Screen:
     """Shows a conversation. What it is given may come from models and tools: it is made safe here (X3).
 
-    While a line is being typed, output waits; it is shown once the line was entered or taken back.
-
     Args:
         answers: where the model's words go.
-        notes: where everything else goes; the same console in a conversation, stderr for a single prompt.
-        edits: whether the typed line is drawn here.
-        echoed: whether the terminal echoes what is typed, so that an entered line is there already.
+        notes: where everything else goes.
+        spaced: whether an empty row stands between turns.
     """
 
-    def __init__(self, answers: Console, notes: Console, *, edits: bool = False, echoed: bool = False) -> None:
-        self.answers = answers
-        self.notes = notes
-        self.edits = edits
-        self.echoed = echoed
+    def __init__(self, answers: Out, notes: Out, *, spaced: bool = False) -> None:
+        self.spaced = spaced
+        self._answers = answers
+        self._notes = notes
+        self._open: Out | None = None
         self._kind = ""
-        self._at_start = True
-        self._typed = ""
-        self._asking = False
-        self._drawn = False
-        self._waiting: list[Callable[[], None]] = []
-
-    # --- what is shown ------------------------------------------------------------------------------------------------
 
     def answer(self, text: str) -> None:
         """Go on with the model's answer."""
-        self._put(lambda: self._stream("answer", text, ""))
+        self._stream("answer", self._answers, text, "")
 
     def thought(self, text: str) -> None:
         """Go on with the model's reasoning."""
-        self._put(lambda: self._stream("thought", text, "dim italic"))
+        self._stream("thought", self._notes, text, "dim italic")
 
     def note(self, *parts: str | tuple[str, str]) -> None:
         """Show a line of its own; parts are texts, or texts with a style."""
-        line = Text.assemble(*[(printable(part), "") if isinstance(part, str) else _safe(part) for part in parts])
-
-        def show() -> None:
-            self._end_line()
-            self._print(self.notes, line, "\n")
-
-        self._put(show)
+        self.end_line()
+        pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+        self._notes.write(Text.assemble(*[(printable(text), style) for text, style in pairs], "\n"))
 
     def end_line(self) -> None:
         """End the line that is open, if one is."""
-        self._put(self._end_line)
+        if self._open is not None:
+            self._open.write(Text("\n"))
+        self._open, self._kind = None, ""
 
-    def _stream(self, kind: str, text: str, style: str) -> None:
+    def end_turn(self) -> None:
+        """Show that a turn is over."""
+        self.end_line()
+        if self.spaced:
+            self._notes.write(Text("\n"))
+
+    def _stream(self, kind: str, out: Out, text: str, style: str) -> None:
         if kind != self._kind:
-            self._end_line()
             text = text.lstrip("\n")
             if not text:
                 return
+            self.end_line()
             self._kind = kind
-        self._print(self._console(kind), Text(printable(text), style=style), "")
-        self._at_start = text.endswith("\n")
-
-    def _end_line(self) -> None:
-        if self._kind and not self._at_start:
-            self._print(self._console(self._kind), Text(), "\n")
-        self._kind, self._at_start = "", True
-
-    def _console(self, kind: str) -> Console:
-        return self.answers if kind == "answer" else self.notes
-
-    def _print(self, console: Console, text: Text, end: str) -> None:
-        if text.spans or text.style:
-            console.print(text, end=end, soft_wrap=True, highlight=False)
-        else:  # most words of an answer have no style, and there may be very many
-            self._raw(console, text.plain + end)
-
-    def _put(self, show: Callable[[], None]) -> None:
-        if self._typed:
-            self._waiting.append(show)
+        elif not text:
             return
-        self._wipe()
-        show()
-        if self._asking:
-            self._draw()
-
-    # --- the line being typed -----------------------------------------------------------------------------------------
-
-    def ask(self, asking: bool) -> None:
-        """Show the prompt while nothing is under way, or stop showing it."""
-        self._asking = asking
-        if asking:
-            self._draw()
-        elif not self._typed:
-            self._wipe()
-
-    def typing(self, text: str) -> None:
-        """The line being typed has changed."""
-        self._typed = text
-        if text or self._asking:
-            self._draw()
-        else:
-            self._wipe()
-        if not text:
-            self._release()
-
-    def entered(self, text: str) -> None:
-        """A line was entered: it stays as it is, and what waited is shown."""
-        self._typed = text
-        if not self.echoed:
-            self._draw(whole=True)
-            self._raw(self.answers, "\n")
-        self._typed, self._drawn = "", False
-        self._release()
-
-    def _release(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for show in waiting:
-            self._put(show)
-
-    def _draw(self, *, whole: bool = False) -> None:
-        if not whole and not self.edits and (not self.echoed or self._drawn):
-            return
-        if not self._drawn:
-            self._end_line()
-        text = printable(self._typed)
-        room = max(8, self.answers.width - cell_len(PROMPT) - 1)
-        if not whole and cell_len(text) > room:
-            text = "…" + set_cell_size(text[::-1], room - 1)[::-1]
-        if self._drawn and self.edits:
-            self._raw(self.answers, ERASE)
-        self._print(self.answers, Text.assemble((PROMPT, "bold green"), text), "")
-        self._drawn = True
-
-    def _wipe(self) -> None:
-        if self._drawn:
-            self._raw(self.answers, ERASE if self.edits else "\n")
-            self._drawn = False
-
-    def _raw(self, console: Console, text: str) -> None:
-        console.file.write(text)
-        console.file.flush()
-
-
-def _safe(part: tuple[str, str]) -> tuple[str, str]:
-    return printable(part[0]), part[1]
+        out.write(Text(printable(text), style=style))
+        self._open = None if text.endswith("\n") else out

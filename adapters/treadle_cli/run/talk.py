@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
-import trio
 from attrs import field, frozen
 from rich.console import Console
 
 import treadle
-from treadle import Agent, AgentOptions, Host
+from treadle import Agent, AgentOptions, Host, Tool
 from treadle.hooks import Scope
 from treadle.printable import one_line
 
 from ..exits import Exit, exit_of
 from ..models.routes import Wish, route_for
-from ..stores.storage import SessionChoice, session_meant, store_for
+from ..stores.storage import SessionChoice, session_known, session_meant, store_for
 from ..terminal.turns import told_turns
-from .conversation import Conversation
+from .conversation import KEYS, Conversation, Typing
 from .declared import Declared, declared_agent
-from .example_tools import EXAMPLE_TOOLS
+from .editor import IDLE, Editor, can_edit
 from .interrupts import Interrupts, WayOut
-from .keyboard import LineEditor, can_edit, keys_of, typed_lines
+from .lines import lines_of, no_lines
 from .narration import LogNotes, Narrator
-from .screen import Screen
+from .screen import Screen, Stream
 
 
 @frozen
@@ -37,7 +36,7 @@ class Choices:
     Attributes:
         wish: which model.
         system: the system prompt.
-        tools: whether the example tools are offered.
+        tools: what is offered to the model.
         max_tokens: bound on each answer.
         session: where the session is kept, and which one.
         declared: the configuration that says all of this instead.
@@ -45,7 +44,7 @@ class Choices:
 
     wish: Wish
     system: str = ""
-    tools: bool = True
+    tools: tuple[Tool, ...] = ()
     max_tokens: int | None = None
     session: SessionChoice = field(factory=SessionChoice)
     declared: Declared | None = None
@@ -63,15 +62,16 @@ class Partner:
 
 async def answer_once(choices: Choices, prompt: str) -> Exit:
     """Run one turn: the answer goes to stdout, everything else to stderr."""
-    screen = Screen(Console(highlight=False), Console(stderr=True, highlight=False))
-    narrator = Narrator(screen)
     way_out = WayOut()
-    async with _interruptible(Interrupts(way_out)) as interrupts:
+    interrupts = Interrupts(way_out)
+    screen = _streams(way_out)
+    narrator = Narrator(screen)
+    async with interrupts.received():
         with way_out.scope:
             async with _partner(choices, narrator) as partner:
                 agent = partner.agent
 
-                def stop() -> None:
+                def stop(_: bool) -> None:
                     if agent.status == "running" and agent.converging is None:
                         agent.cancel()
                     else:
@@ -80,34 +80,95 @@ async def answer_once(choices: Choices, prompt: str) -> Exit:
                 interrupts.on_interrupt = stop
                 agent.followup(prompt)
                 await agent.when_idle()
-    return Exit.INTERRUPTED if way_out.taken else exit_of(narrator.last)
+    return _status(way_out, narrator, exit_of(narrator.last))
 
 
 async def converse(choices: Choices) -> Exit:
-    """Hold a conversation until the input ends or the user leaves."""
-    descriptor = sys.stdin.fileno()
-    console = Console(highlight=False)
-    edits = console.is_terminal and can_edit(descriptor)
-    editor = LineEditor() if edits else None
-    echoed = console.is_terminal and os.isatty(descriptor) and not edits
-    screen = Screen(console, console, edits=edits, echoed=echoed)
-    narrator = Narrator(screen)
+    """Hold a conversation until the input ends or the user leaves.
+
+    In a terminal the line is edited and output flows above it. Otherwise lines are taken as they come, the answers go
+    to stdout and everything else to stderr.
+    """
     way_out = WayOut()
-    with keys_of(descriptor) if edits else nullcontext() as keys:
-        async with _interruptible(Interrupts(way_out, keys)) as interrupts:
-            with way_out.scope:
-                async with _partner(choices, narrator) as partner:
-                    conversation = Conversation(partner.agent, screen, way_out, editor)
-                    interrupts.on_interrupt = conversation.interrupt
+    if can_edit():
+        editor = Editor()
+        screen = Screen(editor, editor, spaced=True)
+        async with editor.opened():
+            narrator = await _talk(choices, way_out, screen, _edited(editor, screen), editor)
+        return _status(way_out, narrator, Exit.OK)
+    screen = _streams(way_out)
+    narrator = await _talk(choices, way_out, screen, _plain(screen))
+    return _status(way_out, narrator, exit_of(narrator.last))
+
+
+async def _talk(
+    choices: Choices, way_out: WayOut, screen: Screen, typing: Typing, editor: Editor | None = None
+) -> Narrator:
+    narrator = Narrator(screen)
+    interrupts = Interrupts(way_out, editor.give_back if editor is not None else lambda: None)
+    async with interrupts.received():
+        if editor is not None:
+            editor.on_interrupt = interrupts.interrupt
+        with way_out.scope:
+            async with _partner(choices, narrator) as partner:
+                conversation = Conversation(partner.agent, screen, way_out, typing)
+                interrupts.on_interrupt = conversation.interrupt
+                if editor is not None:
+                    editor.on_typing = conversation.typed
+                if not typing.one_by_one:
                     _welcome(screen, partner)
-                    conversation.attach(partner.host)
-                    try:
-                        await conversation.listen(typed_lines(descriptor, editor, conversation.typing))
-                    finally:
+                conversation.attach(partner.host)
+                try:
+                    await conversation.listen()
+                finally:
+                    if not typing.one_by_one:
                         _goodbye(screen, partner)
-    if way_out.taken:
-        return Exit.INTERRUPTED
-    return Exit.OK if console.is_terminal else exit_of(narrator.last)
+    return narrator
+
+
+def _streams(way_out: WayOut) -> Screen:
+    """Answers on stdout, the rest on stderr. An answer that cannot be written is a reason to leave, told once."""
+
+    def lost(error: OSError) -> None:
+        screen.note(("✗ ", "bold red"), f"the answer cannot be written: {error.strerror or error}")
+        way_out.leave(Exit.FAILED)
+
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # it was closed by whoever started this
+        raise OSError("stdout is closed: the answer has nowhere to go")
+    notes = Stream(Console(stderr=True, highlight=False), lambda _: None)
+    screen = Screen(Stream(Console(highlight=False), lost), notes)
+    return screen
+
+
+def _edited(editor: Editor, screen: Screen) -> Typing:
+    def entered(line: str) -> None:
+        screen.note(IDLE, line.replace("\n", "\n  "))
+
+    return Typing(editor.lines(), editor.show_working, entered, KEYS)
+
+
+def _plain(screen: Screen) -> Typing:
+    """Lines as they come: from a terminal that echoes by itself they may steer, from elsewhere each is a turn."""
+    if sys.stdin is None:
+        return Typing(no_lines(), one_by_one=True)
+    lines = lines_of(sys.stdin.fileno())
+    if not sys.stdin.isatty():
+        return Typing(lines, one_by_one=True)
+
+    def working(works: bool) -> None:
+        if not works:
+            with contextlib.suppress(OSError):
+                sys.stderr.write(IDLE[0])
+                sys.stderr.flush()
+
+    return Typing(lines, working, lambda _: screen.end_line())
+
+
+def _status(way_out: WayOut, narrator: Narrator, ended: Exit) -> Exit:
+    """The exit status: how the way out was taken, else how the last turn ended; what was not stored is a failure."""
+    if way_out.status is not None:
+        return way_out.status
+    return Exit.FAILED if narrator.unstored and ended is Exit.OK else ended
 
 
 @asynccontextmanager
@@ -125,9 +186,8 @@ async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partn
         session_id = await session_meant(choices.session, store)
         host = await stack.enter_async_context(Host(store=store))
         host.models.register(route.provider, route.adapter)
-        if choices.tools:
-            for tool in EXAMPLE_TOOLS:
-                host.tools.register(tool)
+        for tool in choices.tools:
+            host.tools.register(tool)
         narrator.attach(host)
 
         async def setup(_: Scope, agent: Agent) -> None:
@@ -137,22 +197,14 @@ async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partn
         if session_id is None:
             handle = await host.agents.create(agent_options=options, setup=setup)
         else:
-            handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
+            with session_known(choices.session):
+                handle = await host.agents.resume(session_id, agent_options=options, setup=setup)
         yield Partner(host, handle.agent, str(route), store is not None)
 
 
 def _route_of(agent: Agent) -> str:
     options = agent.options
     return f"{options.model} ({options.provider})" if options.model is not None else "an agent without a model"
-
-
-@asynccontextmanager
-async def _interruptible(interrupts: Interrupts) -> AsyncGenerator[Interrupts]:
-    """Receive signals inside the block, its winding down included."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(interrupts.receive)
-        yield interrupts
-        nursery.cancel_scope.cancel()
 
 
 @contextmanager
@@ -171,7 +223,7 @@ def _logging_to(screen: Screen) -> Generator[None]:
 
 def _welcome(screen: Screen, partner: Partner) -> None:
     screen.note((f"treadle {treadle.__version__}", "bold"), f"  you talk to {partner.route}")
-    screen.note(("type while it works to steer it; Ctrl-C stops the turn, twice leaves; /help shows more", "dim"))
+    screen.note(("type while it works to steer it; Ctrl-C stops the turn; /help shows more", "dim"))
     turns = told_turns(partner.agent.session.events)
     if turns:
         screen.note(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import trio
 from cyclopts import Group, Parameter
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -205,12 +206,14 @@ def _columns(one: Listed) -> tuple[str, str, str, str, str]:
 
 
 def _table(listing: Listing) -> Table:
+    rows = [_columns(one) for one in listing.sessions]
     table = Table(box=None, pad_edge=False)
-    for name, justify in (("id", "left"), ("written", "left"), ("events", "right"), ("bytes", "right")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for at, name in enumerate(("id", "written", "events", "bytes")):
+        widest = max(map(cell_len, [name, *[row[at] for row in rows]]))  # what is copied from here is never cut
+        table.add_column(name, justify="right" if at > 1 else "left", no_wrap=True, min_width=widest)
     table.add_column("begins with", overflow="ellipsis", no_wrap=True)
-    for one in listing.sessions:
-        table.add_row(*[Text(column) for column in _columns(one)])
+    for row in rows:
+        table.add_row(*[Text(column) for column in row])
     return table
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import frozen
 
 from treadle import MisuseError
+from treadle.errors import SessionNotFound
 from treadle.session import SessionStore
 
 
@@ -56,12 +60,30 @@ async def session_meant(choice: SessionChoice, store: SessionStore | None) -> st
     """The id of the stored session to go on with, ``None`` for a new one.
 
     Raises:
-        MisuseError: the newest is meant, and there is none.
+        MisuseError: the newest is meant, and there is none in which something was said.
     """
     if store is None or not choice.latest:
         return choice.resume
     listing = await store.list()
-    if not listing.sessions:
+    for one in listing.sessions:
+        if one.events != 0:
+            return one.header.id
+    where = sessions_directory(choice.directory)
+    raise MisuseError(f"there is no session to continue in {where}; leave --continue out to begin one")
+
+
+@contextmanager
+def session_known(choice: SessionChoice) -> Generator[None]:
+    """Say, where a session is meant that is not there, which command lists those that are.
+
+    Raises:
+        SessionNotFound: it is not there.
+    """
+    try:
+        yield
+    except SessionNotFound as error:
+        option = f" --session-dir {shlex.quote(str(choice.directory))}" if choice.directory is not None else ""
         where = sessions_directory(choice.directory)
-        raise MisuseError(f"there is no session to continue in {where}; leave --continue out to begin one")
-    return listing.sessions[0].header.id
+        raise SessionNotFound(
+            f"there is no session {choice.resume!r} in {where}; `treadle sessions list{option}` lists those that are"
+        ) from error

@@ -78,21 +78,26 @@ class _Sheet:
     def _arrow(self, arrow: Arrow) -> None:
         y = self.y + ROW - 10
         self._time(arrow.time, y)
-        left, right = sorted((X[arrow.source], X[arrow.dest]))
+        left = min(X[arrow.source], X[arrow.dest])
         ahead = 1 if X[arrow.dest] > X[arrow.source] else -1
         tip = X[arrow.dest] - ahead * (BAR + 1 if arrow.dest in ("driver", "model", "tools") else 1)
         start = X[arrow.source] + ahead * (BAR if arrow.source in self.active else 1)
         marker = _cross(tip, y, ahead) if arrow.manner == "cut" else _tip(tip, y, ahead)
         shaft = tip - ahead * (5 if arrow.manner == "cut" else 7)
-        room = X["driver"] - BAR - left - 16 if left < X["driver"] else right - left + WIDTH
         small = arrow.manner == "record"
-        label = _label(left + 12, y - 7, _fitting(arrow.text, room), small=small, shaded=self.shade is not None)
+        text = _fitting(arrow.text, self._room(left, left + 12))
+        label = _label(left + 12, y - 7, text, small=small, shaded=self.shade is not None)
         self.drawn.append(
             f'<g class="{arrow.manner}"><title>{markup(f"{arrow.source} → {arrow.dest}: {arrow.text}")}</title>'
             f'<path class="track" d="M{start:g},{y:g}H{shaft:g}"/>{marker}{label}</g>'
         )
         self._activate(arrow, y)
         self.y += ROW
+
+    def _room(self, lane: int, x: float) -> float:
+        """How wide a label may be that begins at ``x``, right of a lane: it ends before the next bar."""
+        bars = [X[each] - BAR for each in ("driver", *self.active) if X[each] > lane]
+        return min([*bars, WIDTH]) - 4 - x
 
     def _activate(self, arrow: Arrow, y: float) -> None:
         if arrow.manner == "call" and arrow.dest in ("model", "tools"):
@@ -137,11 +142,12 @@ class _Sheet:
     def _note(self, note: Note, lane: Lane) -> None:
         y = self.y + 8
         self._time(note.time, y + 15)
-        width = CHAR * len(note.text) + 16
         left = X[lane] - 16
+        text = _fitting(note.text, self._room(X[lane], left + 16))
+        width = CHAR * len(text) + 16
         self.drawn.append(
-            f'<g class="note"><rect x="{left}" y="{y:g}" width="{width:g}" height="22" rx="4"/>'
-            f'<text x="{left + 8}" y="{y + 15:g}">{markup(note.text)}</text></g>'
+            f'<g class="note"><title>{markup(note.text)}</title><rect x="{left}" y="{y:g}" width="{width:g}" height="22" rx="4"/>'
+            f'<text x="{left + 8}" y="{y + 15:g}">{markup(text)}</text></g>'
         )
         self.y += ROW
 

@@ -78,6 +78,16 @@ class PartTable(_Strict, frozen=True):
         return f"<part {self.use}>"  # options may hold what must not be shown (X1)
 
 
+class ToolsTable(_Strict, frozen=True):
+    """``[tools]``: what every agent of the host may call.
+
+    Attributes:
+        use: names as in ``package.module:attribute``, of tools, of functions, or of lists of them.
+    """
+
+    use: tuple[str, ...] = ()
+
+
 class DefaultModelTable(_Strict, frozen=True):
     """``[default_model]``: used by agents that name neither provider nor model (O10).
 
@@ -139,6 +149,7 @@ class _File(_Strict, frozen=True):
     limits: LimitsTable = LimitsTable()
     store: PartTable | None = None
     models: dict[str, PartTable] = {}
+    tools: ToolsTable = ToolsTable()
     default_model: DefaultModelTable | None = None
     presets: PresetsTable = PresetsTable()
     agents: tuple[AgentTable, ...] = ()
@@ -153,6 +164,7 @@ class Config:
     limits: LimitsTable
     store: PartTable | None
     models: dict[str, PartTable]
+    tools: ToolsTable
     default_model: DefaultModelTable | None
     presets: PresetsTable
     agents: tuple[AgentTable, ...]
@@ -213,6 +225,7 @@ def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
         file.limits,
         file.store,
         file.models,
+        file.tools,
         file.default_model,
         file.presets,
         file.agents,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..agent.handle import AgentHandle
 from ..agent.options import AgentOptions
@@ -15,9 +15,10 @@ from ..hooks.points import CONFIG_START_FAILED, ConfigStartFailed
 from ..ids import new_id
 from ..models.scripted import ScriptedModel
 from ..session.memory import MemoryStore
+from ..tools.definition import Tool, tool
 from .config import AgentTable, Config, PartTable
 from .default_model import DefaultModel, ModelSelection
-from .presets.components import import_attribute
+from .presets.components import import_attribute, import_callable
 from .presets.documents import PresetDefinition, read_definition
 from .profile import TomlProfile
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..hooks.scope import Scope
     from ..models.routes import Models
     from ..prompt.registry import PromptRegistry
+    from ..tools.registry import ToolRegistry
     from .presets.presets import Presets
     from .registry import Agents
 
@@ -48,7 +50,7 @@ def make_part(part: PartTable, where: str, parts: Parts, folder: Path) -> Any:
             if ":" not in part.use:
                 known = ", ".join(sorted({*parts, *SHIPPED}))
                 raise ConfigError(f"{part.use!r} is not known (known: {known}; or write package.module:attribute)")
-            maker = import_attribute(part.use)
+            maker = import_callable(part.use)
         return maker(**{name: _placed(name, value, folder) for name, value in part.options.items()})
     except Exception as error:
         raise ConfigError(f"{where}: {error or type(error).__name__} (O8)") from error
@@ -56,6 +58,23 @@ def make_part(part: PartTable, where: str, parts: Parts, folder: Path) -> Any:
 
 def _placed(name: str, value: Any, folder: Path) -> Any:
     return str(folder / value) if name in PATHS and isinstance(value, str) and value else value
+
+
+def named_tools(names: Sequence[str]) -> tuple[Tool, ...]:
+    """The tools that names as in ``package.module:attribute`` stand for: a tool, a function, or several in a list.
+
+    Raises:
+        ConfigError: a name cannot be imported, or is no tool.
+    """
+    found: list[Tool] = []
+    for name in names:
+        named: Any = import_attribute(name)
+        for each in cast("Sequence[Any]", named if isinstance(named, (list, tuple)) else (named,)):
+            try:
+                found.append(each if isinstance(each, Tool) else tool(cast("Callable[..., Any]", each)))
+            except Exception as error:
+                raise ConfigError(f"{name!r} is no tool: {error or type(error).__name__}") from error
+    return tuple(found)
 
 
 def default_model_of(config: Config) -> DefaultModel:
@@ -110,10 +129,16 @@ class Deployment:
             name: make_part(part, f"{where}: [models.{name}]", parts, where.parent)
             for name, part in config.models.items()
         }
+        try:
+            self.tools = named_tools(config.tools.use)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: [tools]: {error} (O8)") from error
 
-    def furnish(self, models: Models, prompt: PromptRegistry, presets: Presets) -> None:
+    def furnish(self, models: Models, prompt: PromptRegistry, presets: Presets, tools: ToolRegistry) -> None:
         """Register what needs no running host."""
         config = self.config
+        for each in self.tools:
+            tools.register(each)
         for name, model in self.models.items():
             models.register(name, model)
         if config.host.persona:

@@ -120,7 +120,7 @@ class Host:
         host = cls(**{**host_arguments(deployment), **options})
         host._deployment = deployment
         host.declared = deployment.declared
-        deployment.furnish(host.models, host.prompt, host.presets)
+        deployment.furnish(host.models, host.prompt, host.presets, host.tools)
         return host
 
     # --- composition --------------------------------------------------------------------------------------------------

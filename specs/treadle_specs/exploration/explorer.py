@@ -215,7 +215,9 @@ def explore_command(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m treadle_specs.exploration.explorer``."""
-    parser = argparse.ArgumentParser(prog="treadle explore", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="treadle explore", description="Visit every state of the kernel and check every property there."
+    )
     parser.add_argument("--ids", type=int, default=3, help="messages alive at once (default 3)")
     parser.add_argument("--max-seconds", type=float, help="time per profile")
     parser.add_argument("--json", action="store_true", help="tell it to programs")

@@ -243,7 +243,9 @@ def promela_command(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m treadle_specs.exploration.promela``."""
-    parser = argparse.ArgumentParser(prog="treadle export promela", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="treadle export promela", description="Write the lifecycle as a Promela model for spin."
+    )
     parser.add_argument("--check", action="store_true", help="let spin verify the model instead of writing it")
     parser.add_argument("--json", action="store_true", help="tell the verdict to programs")
     given = parser.parse_args(arguments)

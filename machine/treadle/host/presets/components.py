@@ -94,7 +94,19 @@ def find(name: str, registered: dict[str, Component]) -> Component:
     if ":" not in name:
         names = ", ".join(sorted(registered))
         raise ConfigError(f"no component is named {name!r} (known: {names}; or write package.module:attribute)")
-    return import_attribute(name)
+    return import_callable(name)
+
+
+def import_callable(name: str) -> Any:
+    """Import ``package.module:attribute``, a function or class.
+
+    Raises:
+        ConfigError: there is no such module or attribute, importing it failed, or it is something else.
+    """
+    found = import_attribute(name)
+    if not callable(found):
+        raise ConfigError(f"{name!r} is no function or class")
+    return found
 
 
 def import_attribute(name: str) -> Any:
@@ -110,6 +122,4 @@ def import_attribute(name: str) -> Any:
             found = getattr(found, part)
     except Exception as error:
         raise ConfigError(f"{name!r} cannot be imported: {error or type(error).__name__}") from error
-    if not callable(found):
-        raise ConfigError(f"{name!r} is no function or class")
     return found
