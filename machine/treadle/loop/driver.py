@@ -28,7 +28,6 @@ from ..agent.initiator import CURRENT, Initiator
 from ..agent.maintenance import MaintenanceTask
 from ..agent.receipts import Receipt
 from ..containment import LEAVING
-from ..errors import MisuseError
 from ..hooks.points import SESSION_EVENT, SESSION_FLUSH
 from ..kernel import effects as fx
 from ..kernel import inputs as i
@@ -68,7 +67,6 @@ class Driver:
         "_runner",
         "_settled",
         "_shared",
-        "_thread",
         "_waiters",
         "agent",
         "creator",
@@ -86,7 +84,6 @@ class Driver:
         self.ended = 0
         self.creator: trio.lowlevel.Task | None = None
         self._shared = shared
-        self._thread = shared.host.thread_id
         self._requests = requests
         self._runner: Runner | None = None
         self._flushes: Flushes | None = None
@@ -103,11 +100,11 @@ class Driver:
 
     def check_thread(self) -> None:
         """Raise when called from a foreign thread (D2)."""
-        if threading.get_ident() != self._thread:
-            raise MisuseError(
-                "agents are used from their host's thread (D2); from another one go through host.from_thread"
-            )
+        host = self._shared.host
+        if threading.get_ident() != host.thread_id:
+            host.check_here()
 
+    @trio.lowlevel.enable_ki_protection
     def deliver(self, message: UserMessage, target: Target, wakeup: bool) -> Receipt:
         """Deliver a message; returns its receipt (D1, D8).
 
@@ -128,6 +125,7 @@ class Driver:
             raise
         return receipt
 
+    @trio.lowlevel.enable_ki_protection
     def maintain(self, task: MaintenanceTask[Any]) -> None:
         """Claim the idle agent for a maintenance task (M1).
 
@@ -143,6 +141,7 @@ class Driver:
             activity.task = before
             raise
 
+    @trio.lowlevel.enable_ki_protection
     def dispose(self, keep_inbox: bool, finished: Callable[[], None]) -> None:
         """Have the agent end; ``finished`` is called once nothing of it is active any more (O4)."""
         self._finished = finished
@@ -153,6 +152,7 @@ class Driver:
         if self._runner is None or not self._runner.running:
             finished()
 
+    @trio.lowlevel.enable_ki_protection
     def reject_open(self, fate: fx.Rejected) -> None:
         """Settle the receipts whose messages will have no other fate any more (D8)."""
         for receipt in list(self.receipts.values()):
@@ -169,6 +169,7 @@ class Driver:
 
     # --- feeding the kernel -------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def feed(self, given: i.Input) -> None:
         """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
         effects = self.kernel.receive(given)
