@@ -5,6 +5,7 @@ anything. Everything it does is decided by a pure kernel along one lifecycle tab
 """
 
 from .agent.agent import Agent
+from .agent.asking import TurnAnswer
 from .agent.creation import AgentFactory, CreateOptions, ResumeOptions
 from .agent.ending import Ending
 from .agent.engine import Converging
@@ -27,9 +28,11 @@ from .errors import (
     InvalidTrigger,
     InvariantViolated,
     MaintenanceCancelled,
+    MessageRejected,
     MisuseError,
     NoFactory,
     NoStore,
+    ParentCancelled,
     PresetError,
     PromptError,
     ScopeClosed,
@@ -206,6 +209,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MessageId",
+    "MessageRejected",
     "MisuseError",
     "Mode",
     "ModelAdapter",
@@ -217,6 +221,7 @@ __all__ = [
     "NoFactory",
     "NoStore",
     "OpenSession",
+    "ParentCancelled",
     "PreparedCall",
     "PresetDefinition",
     "PresetDocument",
@@ -276,6 +281,7 @@ __all__ = [
     "TornTail",
     "TreadleError",
     "Trigger",
+    "TurnAnswer",
     "Unreadable",
     "Usage",
     "UsageReport",

@@ -29,6 +29,7 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
+@trio.lowlevel.enable_ki_protection
 async def to_end(run: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Await something to its end, cancelled or not: what it holds is handed over or let go, never lost."""
     result: list[T] = []
@@ -41,6 +42,7 @@ _WORKING: set[object] = set()
 """What ``in_thread`` runs now."""
 
 
+@trio.lowlevel.enable_ki_protection
 async def in_thread(function: Callable[[], T]) -> T:
     """Run a short blocking function in a worker thread, to its end, cancelled or not.
 

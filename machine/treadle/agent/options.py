@@ -10,6 +10,9 @@ from attrs import field, frozen
 from ..errors import MisuseError
 from ..words.call_config import CallConfig
 
+MAX_STEPS_PER_TURN = 1_000
+"""How many steps a turn may have unless told otherwise: more than any job, and an end to a runaway one (T11)."""
+
 
 def _positive(_: Any, attribute: Any, value: Any) -> None:
     if value is not None and (type(value) is not int or value <= 0):
@@ -35,7 +38,7 @@ class AgentOptions:
         model: the model's id, read by the adapter.
         reasoning_effort: a word that the exact model takes; the adapter's default otherwise.
         max_tokens: bound on the output of one request; the adapter's default otherwise.
-        max_steps_per_turn: ends a turn that has had so many steps with ``STEP_LIMIT`` (T11).
+        max_steps_per_turn: ends a turn that has had so many steps with ``STEP_LIMIT``; ``None`` for no bound (T11).
         max_parallel_tool_calls: size of the parallel pool (K4).
         convergence_warning: seconds of a cancellation's convergence before a warning is logged (C10).
         extra: options that plugins registered (L10).
@@ -45,7 +48,7 @@ class AgentOptions:
     model: str | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = field(default=None, validator=_positive)
-    max_steps_per_turn: int | None = field(default=None, validator=_positive)
+    max_steps_per_turn: int | None = field(default=MAX_STEPS_PER_TURN, validator=_positive)
     max_parallel_tool_calls: int = field(default=10, validator=_count)
     convergence_warning: float = field(default=5.0, validator=_seconds)
     extra: dict[str, Any] = field(factory=dict[str, Any])

@@ -31,6 +31,7 @@ from .config import load_config
 from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
 from .presets.presets import Presets
+from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
 from .registry import Agents
 from .sessions import Sessions
 
@@ -59,7 +60,8 @@ class Host:
         approver: answers pre-execute hooks that ask (K2).
         cwd: the working directory of sessions that name none.
         retries: retries failed attempts by their adapter's policy (Q6); ``None`` leaves that to other listeners.
-        max_delegation_depth: how deep below its root an agent may be created; no bound unless given (O6).
+        max_delegation_depth: how deep below its root an agent may be created; ``None`` for no bound (O6).
+        max_live_children: how many agents may live below one root, all levels together; ``None`` for no bound (O6).
         tool_order: canonical order of tools; the others follow by name (R1).
         default_model: what agents use that name neither provider nor model (O10).
 
@@ -76,7 +78,8 @@ class Host:
         approver: Approver | None = None,
         cwd: str | None = None,
         retries: Retries | None = DEFAULT_RETRIES,
-        max_delegation_depth: int | None = None,
+        max_delegation_depth: int | None = MAX_DELEGATION_DEPTH,
+        max_live_children: int | None = MAX_LIVE_CHILDREN,
         tool_order: Iterable[str] = (),
         default_model: DefaultModel | None = None,
     ) -> None:
@@ -95,7 +98,7 @@ class Host:
         self.presets = Presets(self.scope, self.report)
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
-        self.agents = Agents(self.scope)
+        self.agents = Agents(self.scope, max_live_children)
         self.sessions = Sessions(self.agents, store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = NOT_ENTERED

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import trio
 
-from ..containment import without_cancelled
+from ..containment import leaving_in, without_cancelled
 from ..hooks.dispatch import waterfall
 from ..hooks.points import ASSISTANT_STREAM, LLM_STREAM, StreamProposal
 from ..ids import new_id
@@ -72,8 +72,9 @@ async def run_attempt(
         activity.when_cancelled(None)
     if activity.cancelled:
         return run.cut_off(error)
-    if isinstance(error, Exception) and run.recorder.finish is not None:
-        activity.outbox.report(error, "closing the model's stream")
+    if error is not None and run.recorder.finish is not None and leaving_in(error) is None:
+        if not _is_closing(error):
+            activity.outbox.report(error, "closing the model's stream")
         error = None
     if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
         run.abandon(failure_of(error))
@@ -332,6 +333,13 @@ async def close_stream(stream: AsyncIterator[Chunk]) -> None:
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()
+
+
+def _is_closing(error: BaseException) -> bool:
+    """Whether it is what closed a generator: one that yields inside a nursery makes a group of that."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_closing, error.exceptions))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return isinstance(error, GeneratorExit)
 
 
 def _unexpected(error: BaseException | None) -> BaseException | None:

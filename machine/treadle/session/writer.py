@@ -82,6 +82,7 @@ class BatchWriter:
         self._spawn, self._report = spawn, report
         self._tick_soon()
 
+    @trio.lowlevel.enable_ki_protection
     def add(self, entry: Event) -> None:
         """See ``SessionWriter``."""
         if self._closed:
@@ -103,6 +104,7 @@ class BatchWriter:
         else:
             self._tick_soon()
 
+    @trio.lowlevel.enable_ki_protection
     async def append(self, entries: Iterable[Event]) -> None:
         """See ``SessionWriter``."""
         for entry in entries:
@@ -119,6 +121,7 @@ class BatchWriter:
         """See ``SessionWriter``."""
         await self._barrier(durable=False)
 
+    @trio.lowlevel.enable_ki_protection
     async def _barrier(self, *, durable: bool) -> None:
         if (self._durable if durable else self._written) < self._accepted:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -183,6 +186,7 @@ class BatchWriter:
             self._hurry = trio.Event()
             self._spawn(self._tick)
 
+    @trio.lowlevel.enable_ki_protection
     async def _tick(self) -> None:
         """Write after each window for as long as there is something to write."""
         try:
@@ -198,6 +202,7 @@ class BatchWriter:
         finally:
             self._ticking = False
 
+    @trio.lowlevel.enable_ki_protection
     async def close(self) -> None:
         """See ``SessionWriter``."""
         self._closed = True
