@@ -205,8 +205,7 @@ class Host:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.thread_id == FORKED:
-            raise self.misplaced()
+        self.check_not_forked()
         try:
             if self._nursery is not None:
                 await self._wound_down(self._nursery)
@@ -318,6 +317,11 @@ class Host:
         self._check_reachable()
         token = None if self._awaits_this_thread() else self._token
         return trio.from_thread.run(function, *args, trio_token=token)
+
+    def check_not_forked(self) -> None:
+        """Raise ``MisuseError`` in a process that was forked from the one the host runs in."""
+        if self.thread_id == FORKED:
+            raise self.misplaced()
 
     def _check_reachable(self) -> None:
         if self.thread_id in (NOT_ENTERED, FORKED):
