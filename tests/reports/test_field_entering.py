@@ -46,10 +46,13 @@ async def an_agent(_: Path) -> None:
 
 async def a_stored_agent(kind: str, path: Path) -> None:
     script = [Answer(calls=[Call("look")]), "done"]
-    async with open_store(kind, path) as store, hosted(*script, store=store) as host:
-        async with await create(host, "s") as agent:
-            agent.followup("hi")
-            await agent.when_idle()
+    async with (
+        open_store(kind, path) as store,
+        hosted(*script, store=store) as host,
+        await create(host, "s") as agent,
+    ):
+        agent.followup("hi")
+        await agent.when_idle()
 
 
 async def on_jsonl(path: Path) -> None:
@@ -175,11 +178,11 @@ async def test_a_forked_process_is_told_at_every_door_that_the_host_is_not_its_o
             lambda: agent.followup("x"),
             lambda: agent.steer("x"),
             lambda: agent.inject("x"),
-            lambda: agent.cancel(),
+            agent.cancel,
             lambda: agent.inbox.append("next-turn", "x"),
             lambda: sent(agent.when_idle()),
             lambda: sent(agent.ask("x")),
-            lambda: handle.dispose(),
+            handle.dispose,
             lambda: sent(host.agents.create(agent_options=OPTIONS)),
             lambda: sent(host.agents.resume("s")),
             lambda: host.spawn(trio.sleep_forever),
