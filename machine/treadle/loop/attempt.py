@@ -93,6 +93,7 @@ class Attempt:
         "frames",
         "hooked",
         "id",
+        "inner",
         "operation",
         "recorder",
         "started",
@@ -111,6 +112,7 @@ class Attempt:
         self.hooked = False
         self.begun = False
         self.adapter_error: BaseException | None = None
+        self.inner: AsyncIterator[Chunk] | None = None
 
     # --- streaming ----------------------------------------------------------------------------------------------------
 
@@ -131,7 +133,11 @@ class Attempt:
         try:
             await self._pump(stream)
         finally:
-            await close_stream(stream)
+            try:
+                await close_stream(stream)
+            finally:
+                if self.inner is not None and self.inner is not stream:
+                    await close_stream(self.inner)  # middleware need not have closed what it was given
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         activity, operation = self.activity, self.operation
@@ -143,8 +149,9 @@ class Attempt:
         given: list[AsyncIterator[Chunk]] = []
 
         async def default() -> AsyncIterator[Chunk]:
-            given.append(self._adapter_stream(request))
-            return given[-1]
+            self.inner = self._adapter_stream(request)
+            given.append(self.inner)
+            return self.inner
 
         payload = StreamProposal(activity.agent, request, operation.turn, operation.step, activity.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
@@ -152,6 +159,7 @@ class Attempt:
             return stream
         # Nobody stands between or has looked into it: no failure needs telling apart.
         self.hooked = False
+        self.inner = None
         return self.call.adapter.stream(request)
 
     async def _adapter_stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
