@@ -18,13 +18,13 @@ LEAVING = (KeyboardInterrupt, SystemExit)
 
 @trio.lowlevel.disable_ki_protection
 def interruptible(function: Callable[..., Any], *args: Any) -> Any:
-    """Call user code such that Ctrl-C reaches it while it computes; treadle's own code around it is protected (H12)."""
+    """Call user code such that Ctrl-C reaches it while it computes; treadle's own code around it is protected (H11)."""
     return function(*args)
 
 
 @trio.lowlevel.disable_ki_protection
 async def interruptibly(result: Awaitable[T]) -> T:
-    """Await user code such that Ctrl-C reaches it while it computes; see ``interruptible`` (H12)."""
+    """Await user code such that Ctrl-C reaches it while it computes; see ``interruptible`` (H11)."""
     return await result
 
 

@@ -40,7 +40,7 @@ def stored(kind: str, path: Path) -> StoredSession:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("H12", "O4", "N3")
+@pytest.mark.rule("H11", "O4", "N3")
 @pytest.mark.parametrize("kind", ["memory", "jsonl", "sqlite"])
 def test_ctrl_c_at_a_random_moment_ends_the_program_and_leaves_a_sound_log(
     kind: str, tmp_path: Path, programs: subprocess.Popen[str]

@@ -76,7 +76,7 @@ def swept(work: Callable[[Path], Awaitable[None]], path: Path, number: int) -> b
     return not instrument.scope.cancel_called
 
 
-@pytest.mark.rule("N7", "H12")
+@pytest.mark.rule("N7", "H11")
 @pytest.mark.parametrize("work", [only_a_host, an_agent, on_memory, on_jsonl])
 def test_a_host_an_agent_and_a_store_are_entered_and_left_under_a_scope_that_is_cancelled_at_any_checkpoint(
     work: Callable[[Path], Awaitable[None]], tmp_path: Path

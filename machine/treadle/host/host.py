@@ -52,7 +52,7 @@ class Host:
 
     Leaving it disposes every agent, keeping what is pending (O4), and waits for all tasks. Cancelling the task that
     holds it does the same: agents are wound down in order, not torn apart. Ctrl-C arrives in the main task of the
-    program, or in a tool or listener that is computing; nothing of the host's own is interrupted (H12).
+    program, or in a tool or listener that is computing; nothing of the host's own is interrupted (H11).
 
     Args:
         store: where sessions are kept; in memory only without one.
