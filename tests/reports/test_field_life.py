@@ -339,6 +339,21 @@ async def test_a_cancel_stops_a_tree_of_two_hundred_agents_at_once(
         assert s.ends == ["aborted user"]
 
 
+@pytest.mark.rule("T11", "L3")
+async def test_steering_that_the_step_limit_keeps_out_is_parked_and_told_and_the_answer_is_whole() -> None:
+    gate = Gate()
+    async with stage(talk("the whole answer", gate), max_steps_per_turn=1) as s:
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.steer(note("s"))
+        gate.open()
+        await s.agent.when_idle()
+        assert "assistant 'the whole answer'" in s.log
+        assert s.ends == ["error STEP_LIMIT"]
+        assert s.notices[-2:] == ["status idle", "parked s"]
+        assert "what is due would take another" in s.errors[0].failure.message
+
+
 # --- time (A13) -------------------------------------------------------------------------------------------------------
 
 
