@@ -111,7 +111,7 @@ class Recorder(msgspec.Struct):
         """
         if self.finish is not None:
             raise malformed(f"{type(chunk).__name__} after the finish")
-        kind = _DELTA_KIND.get(type(chunk))
+        kind = _DELTA_KIND.get(chunk.__class__)
         if kind is not None:
             self._delta(chunk, kind, time)
             return
