@@ -1,4 +1,4 @@
-"""A plain trio program that loops turns until Ctrl-C; for each line on stdin, a forked one of it runs.
+"""A plain trio program, or an asyncio one over a bridge, that loops turns until Ctrl-C; for each line on stdin, a forked one of it runs.
 
 child.py: a line of JSON names ``store``, ``path`` and ``work``; after ``work`` seconds of processor time from its
 first turn on the fork interrupts itself. The answer is how it ended and what it wrote to stderr.
@@ -6,6 +6,7 @@ first turn on the fork interrupts itself. The answer is how it ended and what it
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 import trio
 
 from treadle import AgentOptions, Answer, Call, Host, ScriptedModel, tool
+from treadle.asyncio import Bridge
 from treadle.hooks.points import AGENT_STATUS, SESSION_EVENT, TURN_STOPPING
 from treadle_adapters.stores import open_store
 
@@ -83,11 +85,36 @@ async def program(kind: str, path: str, interrupter: Interrupter) -> None:
                 await agent.when_idle()
 
 
+async def bridged_program(interrupter: Interrupter) -> None:
+    model = ScriptedModel()
+    host = Host()
+    host.models.register("scripted", model)
+    host.tools.register(count)
+    async with Bridge(host) as bridge:
+
+        @bridge.tool
+        async def look(word: str) -> str:
+            """Look something up."""
+            await asyncio.sleep(0)
+            return word.upper()
+
+        await bridge.tools.register(look)
+        await bridge.on(SESSION_EVENT, interrupter.see)
+        async with await bridge.agents.create(agent_options=AgentOptions("scripted", "m")) as agent:
+            while True:
+                model.push(Answer("let me see", calls=[Call("look", {"word": "a"}), Call("count", {"word": "b"})]))
+                model.push("done")
+                await agent.ask("go")
+
+
 def run(kind: str, path: str, work: float) -> str:
     """Run the program to its end; returns how it ended."""
     interrupter = Interrupter(work)
     try:
-        trio.run(program, kind, path, interrupter)
+        if kind == "bridge":
+            asyncio.run(bridged_program(interrupter))
+        else:
+            trio.run(program, kind, path, interrupter)
     except KeyboardInterrupt:
         return "interrupted"
     except BaseException:

@@ -1,4 +1,4 @@
-"""Ctrl-C at random moments of a plain trio program: it ends, soundly, on every store."""
+"""Ctrl-C at random moments of a plain trio program, on every store, and of an asyncio one over a bridge: it ends, soundly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stored(kind: str, path: Path) -> StoredSession:
 
 @pytest.mark.slow
 @pytest.mark.rule("H11", "O4", "N3")
-@pytest.mark.parametrize("kind", ["memory", "jsonl", "sqlite"])
+@pytest.mark.parametrize("kind", ["memory", "jsonl", "sqlite", "bridge"])
 def test_ctrl_c_at_a_random_moment_ends_the_program_and_leaves_a_sound_log(
     kind: str, tmp_path: Path, programs: subprocess.Popen[str]
 ) -> None:
@@ -56,7 +56,7 @@ def test_ctrl_c_at_a_random_moment_ends_the_program_and_leaves_a_sound_log(
         programs.stdin.flush()
         answer = json.loads(programs.stdout.readline())
         assert answer == {"ended": "interrupted", "stderr": ""}, job
-        if kind != "memory":
+        if kind in ("jsonl", "sqlite"):
             session = stored(kind, path)
             found = check_events(session.events, header=session.header, finished=True)
             assert not found.findings, job
