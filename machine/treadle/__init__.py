@@ -8,13 +8,14 @@ Here is what a program that embeds agents uses daily. The rest is in modules by 
 ``errors``. docs/public-names.md lists them all.
 """
 
-from .agent import Admitted, Agent, AgentHandle, AgentOptions, Receipt, Rejected, message
+from .agent import Admitted, Agent, AgentHandle, AgentOptions, Receipt, Rejected, TurnAnswer, message
 from .errors import (
     AgentBusy,
     AgentDisposed,
     DuplicateMessage,
     DuplicateSession,
     InvalidMessage,
+    MessageRejected,
     MisuseError,
     SessionCorrupt,
     SessionLocked,
@@ -100,6 +101,7 @@ __all__ = [
     "MaxTokens",
     "MemoryStore",
     "Message",
+    "MessageRejected",
     "MisuseError",
     "ModelFailure",
     "ModelRequest",
@@ -126,6 +128,7 @@ __all__ = [
     "ToolResultMessage",
     "ToolRun",
     "TreadleError",
+    "TurnAnswer",
     "UserMessage",
     "message",
     "open_agent",

@@ -97,6 +97,23 @@ class AgentDisposed(TreadleError):
     code = "AGENT_DISPOSED"
 
 
+class MessageRejected(TreadleError):
+    """What ``ask`` sent got no turn: it was discarded, or parked behind a turn that failed; ``reason`` says which (D8)."""
+
+    code = "MESSAGE_REJECTED"
+
+    def __init__(self, message_id: str, reason: str) -> None:
+        super().__init__(f"message {message_id!r} got no turn of its own: {reason}")
+        self.message_id = message_id
+        self.reason = reason
+
+
+class ParentCancelled(TreadleError):
+    """An agent's own tool or hook would create a child although its turn has been cancelled (O6)."""
+
+    code = "PARENT_CANCELLED"
+
+
 class ScopeClosed(TreadleError):
     """A registration was made through a scope that has ended (O5)."""
 
@@ -146,7 +163,7 @@ class ConfigError(TreadleError):
 
 
 class DelegationLimit(TreadleError):
-    """A child agent would stand deeper below its root than the host allows (O6)."""
+    """A child agent would stand deeper below its root, or beside more live ones, than the host allows (O6)."""
 
     code = "DELEGATION_LIMIT"
 

@@ -27,6 +27,7 @@ AT_ONCE = 8
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
+@trio.lowlevel.enable_ki_protection
 async def to_end(run: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Await something to its end, cancelled or not: what it holds is handed over or let go, never lost."""
     result: list[T] = []
@@ -39,6 +40,7 @@ _WORKING: set[object] = set()
 """What ``in_thread`` runs now."""
 
 
+@trio.lowlevel.enable_ki_protection
 async def in_thread(function: Callable[[], T]) -> T:
     """Run a short blocking function in a worker thread, to its end, cancelled or not.
 

@@ -7,6 +7,7 @@ What makes agents in another way, or adds an option to them, finds it here. An a
 from ..kernel.effects import Admitted, Rejected
 from ..words.events import Target
 from .agent import Agent
+from .asking import TurnAnswer
 from .creation import AgentFactory, Commit, CreateOptions, ResumeOptions, Setup
 from .delivery import Receipt, message
 from .ending import Ending
@@ -34,6 +35,7 @@ __all__ = [
     "ResumeOptions",
     "Setup",
     "Target",
+    "TurnAnswer",
     "current_initiator",
     "message",
     "register_agent_option",

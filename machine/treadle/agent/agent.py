@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+import trio
+
 from ..errors import AgentBusy, MisuseError
 from ..hooks.registry import HookRegistry
 from ..ids import SessionId
@@ -19,6 +21,7 @@ from ..words.events import Target
 from ..words.messages import Block, Text, UserMessage, check_user_message
 from ..words.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from ..words.signal import Signal
+from .asking import OnCancel, TurnAnswer, ask
 from .delivery import Receipt, checked
 from .engine import Converging, Engine
 from .idle import when_quiet
@@ -206,6 +209,7 @@ class Agent:
         CAUSES.check(given, "cause")
         self.engine.feed(i.Cancel(given, bool(keep_inbox)))
 
+    @trio.lowlevel.enable_ki_protection
     async def when_idle(self) -> EndReason | None:
         """Wait until nothing is active and nothing is about to start (L6).
 
@@ -217,6 +221,26 @@ class Agent:
         """
         self.engine.check_thread()
         return await when_quiet(self.engine, self.session.header.id)
+
+    @trio.lowlevel.enable_ki_protection
+    async def ask(self, message: UserMessage | str, *, on_cancel: OnCancel = "leave") -> TurnAnswer:
+        """Follow up with a message, wait for the turn that it opens, and return what that turn answered (D9).
+
+        It cannot miss a quick turn, and what other turns do meanwhile is not taken for its answer.
+
+        Args:
+            message: what to ask; text becomes a message under a fresh id.
+            on_cancel: when the wait is cancelled: ``leave`` leaves the message and its turn alone, ``stop`` takes the
+                message back while it is pending, or cancels its turn and waits until that has converged.
+
+        Raises:
+            MessageRejected: it got no turn: it was discarded, or its turn would have followed one that failed, which
+                parks what is pending (L3); it is taken back then.
+            MisuseError: awaited by the agent's own tool or hook, which would never return (L6), or a foreign thread.
+            InvalidMessage, DuplicateMessage, AgentDisposed: as ``send``.
+        """
+        self.engine.check_thread()
+        return await ask(self.engine, self.session, checked(message), on_cancel)
 
     def run_maintenance(self, task: Callable[[Signal], Awaitable[T]]) -> MaintenanceTask[T]:
         """Claim the idle agent for one task between turns, in the call; await what it returns for the result (M1–M5).

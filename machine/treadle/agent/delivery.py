@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import trio
 from attrs import define, field
@@ -22,15 +23,34 @@ def checked(given: UserMessage | str) -> UserMessage:
     return check_user_message(message(given) if isinstance(given, str) else given)
 
 
+class Keeper(Protocol):
+    """What keeps the agent that a message was delivered to."""
+
+    def forbid_wait(self, what: str, *, known: bool) -> None:
+        """Raise where the running task is awaited by what it would wait for; ``known``: only a flush is left (L6)."""
+        ...
+
+    async def durable(self) -> None:
+        """Flush what has been recorded so far; raises what that failed with (P8)."""
+        ...
+
+
 @define(eq=False, repr=False)
 class Receipt:
     """Returned by every delivery; tells the message's fate once it is known.
 
+    Args:
+        message_id: the message.
+        keeper: keeps the agent that it was delivered to; ``None`` for agents of other factories.
+
     Attributes:
         message_id: the message.
+        turn: the turn that claimed it, once its fate is known; ``None`` when none did.
     """
 
     message_id: str
+    _keeper: Keeper | None = None
+    turn: int | None = field(default=None, init=False)
     _fate: Fate | None = field(default=None, init=False)
     _event: trio.Event | None = field(default=None, init=False)
     _hold: Callable[[], Awaitable[None]] | None = field(default=None, init=False)
@@ -40,12 +60,25 @@ class Receipt:
         """What became of it; ``None`` while it is pending or being admitted."""
         return self._fate
 
-    async def outcome(self) -> Admitted | Rejected:
+    @trio.lowlevel.enable_ki_protection
+    async def outcome(self, *, durable: bool = False) -> Admitted | Rejected:
         """Wait for the fate: ``Admitted(turn, step)`` or ``Rejected(reason)`` (D8).
 
-        A fate that came with the end of a turn is told once that end is flushed (P8).
+        A fate that came with the end of a turn is told once that end is flushed (P8). Any other is told when it is
+        recorded, which is not yet on disk: a killed process may lose the last moments of an open turn.
+
+        Args:
+            durable: wait until the record of it is as durable as the store's policy makes it (P7).
+
+        Raises:
+            MisuseError: awaited by the agent's own tool or hook before the fate is known, which would never return, or
+                by its flush or clean-up (L6).
+            StoreFailure, SessionLocked: with ``durable``: what the flush failed with.
         """
-        if self._fate is None:
+        keeper, known = self._keeper, self._fate is not None
+        if keeper is not None and (not known or self._hold is not None or durable):
+            keeper.forbid_wait(f"the outcome of message {self.message_id!r}", known=known)
+        if not known:
             if self._event is None:
                 self._event = trio.Event()
             await self._event.wait()
@@ -53,13 +86,16 @@ class Receipt:
             await trio.lowlevel.checkpoint()
         if self._hold is not None:
             await self._hold()
+        if durable and keeper is not None:
+            await keeper.durable()
         assert self._fate is not None
         return self._fate
 
-    def reach(self, fate: Fate) -> None:
+    def reach(self, fate: Fate, turn: int | None = None) -> None:
         """Tell the fate; the first one stands. For the loop that the message was delivered to."""
         if self._fate is None:
             self._fate = fate
+            self.turn = turn
             if self._event is not None:
                 self._event.set()
 

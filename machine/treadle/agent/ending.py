@@ -7,6 +7,9 @@ from typing import Any
 
 import trio
 
+from ..containment import stands_below
+from ..errors import MisuseError
+
 Failed = Callable[[BaseException], None]
 """Given what a clean-up raised; the others run all the same."""
 
@@ -19,12 +22,13 @@ class Ending:
         forbid: called first by whoever waits; raises where the wait would never end.
     """
 
-    __slots__ = ("_begun", "_done", "_error", "_failures", "_work", "forbid")
+    __slots__ = ("_begun", "_done", "_error", "_failures", "_task", "_work", "forbid")
 
     def __init__(self, work: Callable[[Failed], Awaitable[None]], forbid: Callable[[], None] | None = None) -> None:
         self.forbid = forbid
         self._work = work
         self._begun = False
+        self._task: trio.lowlevel.Task | None = None
         self._done = trio.Event()
         self._failures: list[BaseException] = []
         self._error: Exception | None = None
@@ -34,26 +38,32 @@ class Ending:
         spawn(self._run)
         self._begun = True
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self) -> None:
+        self._task = trio.lowlevel.current_task()
         try:
             with trio.CancelScope(shield=True):
                 await self._work(self._failures.append)
         except Exception as error:
             self._error = error
         finally:
+            self._task = None
             self._done.set()
 
     async def wait(self) -> None:
         """Wait for the end.
 
         Raises:
-            MisuseError: awaited by an ``agent/created`` listener of that agent or of one below it, whose end the
-                disposal waits for (O15).
+            MisuseError: awaited by what the end itself waits for: a tool, hook or clean-up of that agent or of one
+                below it, or an ``agent/created`` listener of theirs (L6, O15).
             BaseExceptionGroup: what clean-ups raised; all of them ran.
             Exception: what stopped the work itself, as it is.
         """
-        if self.forbid is not None:
-            self.forbid()
+        if not self._done.is_set():
+            if stands_below(self._task):
+                raise MisuseError("an end awaited by one of its own clean-ups would never return (L6)")
+            if self.forbid is not None:
+                self.forbid()
         await self.reached()
         if self._error is not None:
             raise self._error

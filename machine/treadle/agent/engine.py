@@ -73,6 +73,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def last_ended(self) -> int:
+        """The number of the last turn that has ended, 0 when none has."""
+        ...
+
+    @property
     def ended(self) -> int:
         """How many turns have ended."""
         ...
@@ -84,6 +89,22 @@ class Engine(Protocol):
 
     def awaited_tasks(self) -> Iterator[trio.lowlevel.Task]:
         """The tasks that must end before it is quiet: whoever waits there waits for himself (L6)."""
+        ...
+
+    def last_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """The tasks that flush a turn that has ended, and that run the clean-ups of its disposal (P8, O4)."""
+        ...
+
+    async def until_changed(self) -> None:
+        """Wait until a message has met its fate, a turn has ended, or it is quiet."""
+        ...
+
+    async def flushed(self) -> None:
+        """Wait for the flushes that are under way now (P8)."""
+        ...
+
+    async def durable(self) -> None:
+        """Flush what has been recorded so far; raises what that failed with (P8)."""
         ...
 
     async def until_quiet(self) -> None:

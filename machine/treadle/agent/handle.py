@@ -32,6 +32,7 @@ class AgentHandle:
         self.recovery = recovery
         self._dispose = dispose
 
+    @trio.lowlevel.enable_ki_protection
     def dispose(self, *, keep_inbox: bool = False) -> Ending:
         """End the agent: taken in the call, awaited for the end (O4). Idempotent; all callers join the same end."""
         return self._dispose(keep_inbox)
@@ -39,6 +40,7 @@ class AgentHandle:
     async def __aenter__(self) -> Agent:
         return self.agent
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

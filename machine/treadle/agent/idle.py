@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..containment import stands_below
 from ..errors import MisuseError
 
 if TYPE_CHECKING:
@@ -15,37 +16,49 @@ if TYPE_CHECKING:
 
 def forbid_creator_wait(engine: Engine, id: str) -> None:
     """Raise when the running task is awaited by an agent's creation, which its disposal would wait for (O15)."""
-    if engine.creator is not None and _stands_below(engine.creator):
+    if stands_below(engine.creator):
         raise MisuseError(f"the disposal of agent {id!r} awaited by its own creation would never return (O15)")
 
 
-def _stands_below(above: trio.lowlevel.Task) -> bool:
-    """Whether the running task is ``above``, or is awaited by it through nurseries."""
-    task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
-    while task is not None:
-        if task is above:
-            return True
-        nursery = task.parent_nursery
-        task = nursery.parent_task if nursery is not None else None
-    return False
+def forbid_own_wait(engine: Engine, what: str) -> None:
+    """Raise when the running task is awaited by the agent's own operation or creation, which ``what`` waits for (L6)."""
+    if any(map(stands_below, engine.awaited_tasks())):
+        raise MisuseError(f"{what} awaited by the agent's own tool, hook or creation would never return (L6)")
 
 
-async def when_quiet(engine: Engine, id: str) -> EndReason | None:
+def forbid_wait(engine: Engine, what: str) -> None:
+    """Raise when the running task is awaited by anything of the agent's that ``what`` waits for (L6)."""
+    forbid_own_wait(engine, what)
+    forbid_flush_wait(engine, what)
+
+
+def forbid_flush_wait(engine: Engine, what: str) -> None:
+    """Raise when the running task is a flush of the agent's, or its disposal's clean-up, which ``what`` waits for (L6)."""
+    if any(map(stands_below, engine.last_tasks())):
+        raise MisuseError(f"{what} awaited by the agent's own flush or clean-up would never return (L6)")
+
+
+async def when_quiet(engine: Engine, id: str, since: int | None = None) -> EndReason | None:
     """Wait until the agent is quiet; returns the reason of the last turn that ended meanwhile (L6).
 
     Where the wait is the parent's own and is cancelled with the parent's turn, the cancellation goes on once the child
-    has converged: so nothing of the child's happens after the parent's turn (O6).
+    has converged: so nothing of the child's happens after the parent's turn. A wait that such a parent begins when its
+    turn has been cancelled already cancels the child as well (O6).
+
+    Args:
+        engine: drives the agent.
+        id: the agent's.
+        since: how many of its turns had ended when the caller's wait counts as begun; now, unless given.
 
     Raises:
         MisuseError: the running task is awaited by the agent's own operation or creation.
     """
-    if any([_stands_below(task) for task in engine.awaited_tasks()]):
-        raise MisuseError(
-            f"when_idle() of agent {id!r} awaited by the agent's own tool, hook or creation would never return (L6)"
-        )
-    ended = engine.ended
+    forbid_own_wait(engine, f"when_idle() of agent {id!r}")
+    ended = engine.ended if since is None else since
     if engine.quiet:
         await trio.lowlevel.checkpoint()
+    else:
+        engine.cancel_with_parent()
     try:
         await engine.until_quiet()
     except trio.Cancelled:

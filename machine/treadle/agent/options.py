@@ -11,6 +11,9 @@ from ..errors import MisuseError
 from ..models.bounds import DEFAULT_BOUNDS, AnswerBounds
 from ..words.call_config import CallConfig
 
+MAX_STEPS_PER_TURN = 1_000
+"""How many steps a turn may have unless told otherwise: more than any job, and an end to a runaway one (T11)."""
+
 
 def _positive(_: Any, attribute: Any, value: Any) -> None:
     if value is not None and (type(value) is not int or value <= 0):
@@ -36,7 +39,7 @@ class AgentOptions:
         model: the model's id, read by the adapter.
         reasoning_effort: a word that the exact model takes; the adapter's default otherwise.
         max_tokens: bound on the output of one request; the adapter's default otherwise.
-        max_steps_per_turn: ends a turn that has had so many steps with ``STEP_LIMIT`` (T11).
+        max_steps_per_turn: ends a turn that has had so many steps with ``STEP_LIMIT``; ``None`` for no bound (T11).
         max_parallel_tool_calls: size of the parallel pool (K4).
         convergence_warning: seconds of a cancellation's convergence before a warning is logged (C10).
         max_answer_bytes: what one answer of the model may hold, its stream included; see ``AnswerBounds`` (X3).
@@ -49,7 +52,7 @@ class AgentOptions:
     model: str | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = field(default=None, validator=_positive)
-    max_steps_per_turn: int | None = field(default=None, validator=_positive)
+    max_steps_per_turn: int | None = field(default=MAX_STEPS_PER_TURN, validator=_positive)
     max_parallel_tool_calls: int = field(default=10, validator=_count)
     convergence_warning: float = field(default=5.0, validator=_seconds)
     max_answer_bytes: int = DEFAULT_BOUNDS.bytes

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from ..agent.agent import BY_USER, Agent, checked
+from ..agent.asking import OnCancel, TurnAnswer
 from ..agent.delivery import Receipt
 from ..agent.engine import Converging
+from ..agent.idle import when_quiet
 from ..agent.options import AgentOptions
-from ..errors import MisuseError
 from ..hooks.scope import Scope
 from ..ids import SessionId
 from ..kernel.effects import Status
@@ -148,8 +150,15 @@ class BridgedAgent:
 
     def _deliver(self, deliver: Callable[[UserMessage], Receipt], message: UserMessage | str) -> BridgedReceipt:
         delivered = checked(message)
-        receipt = BridgedReceipt(self._crossing, delivered.id)
-        self._crossing.call_into(receipt, deliver, delivered)
+        receipt = BridgedReceipt(self._crossing, self.native, delivered.id)
+        ended = self._crossing.delivering(self.native)
+
+        def deliver_since(message: UserMessage) -> Receipt:
+            if not ended:
+                ended.append(self.native.engine.ended)
+            return deliver(message)
+
+        self._crossing.call_into(receipt, deliver_since, delivered)
         return receipt
 
     def update_inbox(
@@ -180,13 +189,31 @@ class BridgedAgent:
     async def when_idle(self) -> EndReason | None:
         """See ``Agent.when_idle``. A cancelled wait cancels nothing else.
 
+        A delivery acts in the host's thread at once, and its turn may be over before a wait reaches it. So the wait
+        counts as begun with the first delivery to this agent by the calling task that no such wait followed yet.
+
         Raises:
             MisuseError: awaited by the agent's own tool or hook, which would never return (L6).
             BridgeClosed: the bridge is not open, or was closed meanwhile.
         """
-        if self._crossing.awaits_here(self.native):
-            raise MisuseError(f"when_idle() of agent {self.id!r} awaited by its own tool or hook never returns (L6)")
-        return await self._crossing.run(self.native.when_idle)
+        agent, ended = self.native, self._crossing.delivered(self.native)
+        self._crossing.forbid_own_wait(agent, f"when_idle() of agent {self.id!r}")
+
+        async def wait() -> EndReason | None:
+            agent.engine.check_thread()
+            return await when_quiet(agent.engine, agent.id, ended[0] if ended else None)
+
+        return await self._crossing.run(wait)
+
+    async def ask(self, message: UserMessage | str, *, on_cancel: OnCancel = "leave") -> TurnAnswer:
+        """See ``Agent.ask``. A cancellation reaches it there, and goes on here once it has settled.
+
+        Raises:
+            MessageRejected, MisuseError, InvalidMessage, DuplicateMessage, AgentDisposed: as there.
+            BridgeClosed: the bridge is not open, or was closed meanwhile.
+        """
+        self._crossing.forbid_own_wait(self.native, f"ask() of agent {self.id!r}")
+        return await self._crossing.run(partial(self.native.ask, checked(message), on_cancel=on_cancel))
 
     def run_maintenance(self, task: Callable[[Signal], Coroutine[Any, Any, T]]) -> Reply[T]:
         """See ``Agent.run_maintenance``: claimed in the call; the reply is the task's end.
@@ -197,7 +224,10 @@ class BridgedAgent:
             BridgeClosed: from the call: the bridge is not open; from the reply: it was closed meanwhile.
             AgentBusy, AgentDisposed, MaintenanceCancelled: from the reply, as there.
         """
-        return self._crossing.call_to_end(self.native.run_maintenance, self._crossing.in_loop(task))
+        reply = self._crossing.call_to_end(self.native.run_maintenance, self._crossing.in_loop(task))
+        what = f"a maintenance task of agent {self.id!r}"
+        reply.forbid = partial(self._crossing.forbid_own_wait, self.native, what)
+        return reply
 
     def reserve_turn_admission(self) -> Reply[Callable[[], Reply[None]] | None]:
         """See ``Agent.reserve_turn_admission``; the release is callable from any thread."""
@@ -228,7 +258,9 @@ class BridgedAgent:
             DuplicateMessage, AgentDisposed: from the iteration, when it was not accepted.
         """
         delivered = checked(message)
-        return FrameStream(self._crossing, self.native, delivered, BridgedReceipt(self._crossing, delivered.id))
+        return FrameStream(
+            self._crossing, self.native, delivered, BridgedReceipt(self._crossing, self.native, delivered.id)
+        )
 
     def __repr__(self) -> str:
         return f"<BridgedAgent {self.id} {self.state.value}>"

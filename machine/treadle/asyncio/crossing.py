@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import weakref
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from attrs import define, field
+
 from ..agent.agent import Agent
-from ..errors import BridgeClosed
+from ..errors import BridgeClosed, MisuseError
 from ..hooks.dispatch import HookPoint, Mode
 from ..hooks.scope import Disposer
 from .loop import LoopSide
@@ -19,6 +23,22 @@ from .thread import HostThread, Work
 T = TypeVar("T")
 Undo = Callable[[], Reply[None]]
 """Takes a registration back, from any thread; once the bridge is closed it raises ``BridgeClosed``."""
+
+
+@define(eq=False)
+class Delivered:
+    """What one asyncio task has delivered.
+
+    Attributes:
+        task: the task.
+        ended: how many turns each agent had ended when the first delivery that no wait followed yet was taken.
+    """
+
+    task: weakref.ref[asyncio.Task[Any]]
+    ended: weakref.WeakKeyDictionary[Agent, list[int]] = field(factory=weakref.WeakKeyDictionary[Agent, list[int]])
+
+
+_DELIVERED: ContextVar[Delivered | None] = ContextVar("treadle_delivered", default=None)
 
 
 class Crossing:
@@ -105,6 +125,26 @@ class Crossing:
             self._thread.start_work(rest, lost, value)
             await undisturbed(rest.reply, reraise=False)
 
+    # --- what a task has delivered ------------------------------------------------------------------------------------
+
+    def delivering(self, agent: Agent) -> list[int]:
+        """Where the host's thread notes how many turns had ended when it took what the calling task delivers (L6)."""
+        task, made = _current_task(), _DELIVERED.get()
+        if task is None:
+            return []
+        if made is None or made.task() is not task:
+            made = Delivered(weakref.ref(task))
+            _DELIVERED.set(made)
+        return made.ended.setdefault(agent, [])
+
+    def delivered(self, agent: Agent) -> list[int]:
+        """What was noted for deliveries, by the calling task or the one that started it, that no wait followed yet."""
+        made = _DELIVERED.get()
+        if made is None:
+            return []
+        own = made.task() is _current_task()
+        return made.ended.pop(agent, []) if own else made.ended.get(agent, [])
+
     # --- back into the loop -------------------------------------------------------------------------------------------
 
     def in_loop(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
@@ -141,9 +181,21 @@ class Crossing:
 
         return decide
 
+    def forbid_own_wait(self, agent: Agent, what: str) -> None:
+        """Raise where the running asyncio task is a tool or hook of that agent, which ``what`` waits for (L6)."""
+        if self.awaits_here(agent):
+            raise MisuseError(f"{what} awaited by the agent's own tool or hook would never return (L6)")
+
     def awaits_here(self, agent: Agent) -> bool:
         """Whether the running asyncio task is a tool or hook of that agent, brought here by ``in_loop``."""
         return self._loop_side is not None and self._loop_side.runs_for(agent)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def is_async(function: object) -> bool:

@@ -37,9 +37,13 @@ class BridgedHandle:
         Raises:
             BridgeClosed: from the call: the bridge is not open; from the reply: it was closed meanwhile, which
                 disposes every agent.
+            MisuseError: from the reply: awaited by the agent's own tool or hook, which would never return (L6).
             BaseExceptionGroup: from the reply: what clean-ups raised; all of them ran.
         """
-        return self._crossing.call_to_end(functools.partial(self._handle.dispose, keep_inbox=keep_inbox))
+        crossing, agent = self._crossing, self._handle.agent
+        reply = crossing.call_to_end(functools.partial(self._handle.dispose, keep_inbox=keep_inbox))
+        reply.forbid = functools.partial(crossing.forbid_own_wait, agent, f"the disposal of agent {agent.id!r}")
+        return reply
 
     async def __aenter__(self) -> BridgedAgent:
         return self.agent

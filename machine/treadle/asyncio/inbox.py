@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..agent.agent import Inbox, checked
+import functools
+
+from ..agent.agent import Agent, Inbox, checked
 from ..agent.delivery import Receipt
 from ..kernel.effects import Admitted, Fate, Rejected
 from ..words.events import Target
@@ -18,9 +20,10 @@ class BridgedReceipt(Reply[Receipt]):
         message_id: the message.
     """
 
-    def __init__(self, crossing: Crossing, message_id: str) -> None:
+    def __init__(self, crossing: Crossing, agent: Agent, message_id: str) -> None:
         super().__init__()
         self._crossing = crossing
+        self._agent = agent
         self.message_id = message_id
 
     @property
@@ -29,15 +32,24 @@ class BridgedReceipt(Reply[Receipt]):
         accepted = self._future.done() and self._future.exception() is None
         return self._future.result().fate if accepted else None
 
-    async def outcome(self) -> Admitted | Rejected:
-        """Wait for the message's fate. A cancelled wait takes nothing back.
+    @property
+    def turn(self) -> int | None:
+        """See ``Receipt.turn``, as of now; ``None``, too, while the delivery is on its way or when it was refused."""
+        accepted = self._future.done() and self._future.exception() is None
+        return self._future.result().turn if accepted else None
+
+    async def outcome(self, *, durable: bool = False) -> Admitted | Rejected:
+        """Wait for the message's fate; see ``Receipt.outcome``. A cancelled wait takes nothing back.
 
         Raises:
+            MisuseError: awaited by the agent's own tool or hook before the fate is known (L6).
             DuplicateMessage, AgentDisposed: the message was not accepted.
             BridgeClosed: the bridge was closed before its fate was known.
         """
         receipt = await self
-        return await self._crossing.run(receipt.outcome)
+        if receipt.fate is None:
+            self._crossing.forbid_own_wait(self._agent, f"the outcome of message {self.message_id!r}")
+        return await self._crossing.run(functools.partial(receipt.outcome, durable=durable))
 
     def __repr__(self) -> str:
         return f"<BridgedReceipt {self.message_id}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,9 +17,13 @@ class Reply(Generic[T]):
 
     Await it in asyncio, or call ``result`` in any other thread. A waiter that is cancelled or times out only stops
     waiting: what was asked for happens all the same. A failure that nobody looks at is logged (N8).
+
+    Attributes:
+        forbid: called first by whoever awaits; raises where the wait would never end (L6).
     """
 
     def __init__(self) -> None:
+        self.forbid: Callable[[], None] | None = None
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._seen = False
 
@@ -42,8 +46,11 @@ class Reply(Generic[T]):
         """Wait for the answer in an asyncio loop, any; the same as to await the reply, any number of times.
 
         Raises:
+            MisuseError: awaited by what the answer itself waits for (L6).
             Exception: what the call raised, the very object.
         """
+        if self.forbid is not None and not self.done():
+            self.forbid()
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[None] = loop.create_future()
 

@@ -153,7 +153,9 @@ class HostThread:
 
         Raises:
             BridgeClosed: the host is not running.
+            MisuseError: this process was forked from the one that it runs in.
         """
+        self.host.check_not_forked()
         if self.token is None or self._nursery is None:
             raise BridgeClosed("the bridge is not open; use it as 'async with Bridge(host) as bridge'")
         try:

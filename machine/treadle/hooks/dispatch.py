@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import trio
 from attrs import define, frozen
 
-from ..containment import LEAVING, leaving_in, without_cancelled
+from ..containment import LEAVING, interruptible, interruptibly, leaving_in, without_cancelled
 from ..errors import HookError
+from ..leftovers import check_left, standing, tidy
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -106,6 +107,7 @@ class Listener:
         return getattr(self.function, "__qualname__", repr(self.function))
 
 
+@trio.lowlevel.enable_ki_protection
 def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listener, BaseException], None]) -> None:
     """Tell every living listener, in order; none starves (H5).
 
@@ -116,7 +118,7 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
     for listener in listeners:
         if listener.alive:
             try:
-                result = listener.function(payload)
+                result = interruptible(listener.function, payload)
                 if result is not None and inspect.isawaitable(result):
                     _detach(listener, result, report)
             except LEAVING as error:
@@ -129,9 +131,12 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
 
 def _detach(listener: Listener, result: Awaitable[Any], report: Callable[[Listener, BaseException], None]) -> None:
     async def run() -> None:
+        before = standing()
         try:
-            await result
+            await interruptibly(result)
+            await check_left(before, f"listener {listener.name}")
         except BaseException as error:
+            await tidy(before)
             ended = without_cancelled(error) is None and trio.current_effective_deadline() == -math.inf
             if ended or leaving_in(error) is not None:
                 raise
@@ -146,15 +151,17 @@ def _detach(listener: Listener, result: Awaitable[Any], report: Callable[[Listen
         raise
 
 
+@trio.lowlevel.enable_ki_protection
 async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
     """Await every living listener in order; the first failure propagates (H1)."""
     for listener in listeners:
         if listener.alive:
-            result = listener.function(payload)
+            result = interruptible(listener.function, payload)
             if result is not None and inspect.isawaitable(result):
-                await result
+                await interruptibly(result)
 
 
+@trio.lowlevel.enable_ki_protection
 async def waterfall(
     point: Waterfall[Any, Any],
     listeners: tuple[Listener, ...],
@@ -184,10 +191,10 @@ async def waterfall(
         return await base()
     # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
     proceed = partial(waterfall, point, listeners, payload, base, index) if index < count else base
-    result: Any = listener.function(payload, proceed)
+    result: Any = interruptible(listener.function, payload, proceed)
     kind = type(result)  # pyright: ignore[reportUnknownVariableType]  # anything at all
     if kind is CoroutineType or inspect.isawaitable(result):
-        result = await result
+        result = await interruptibly(result)
     wanted = point.result
     if wanted is not object and not isinstance(result, wanted):
         raise HookError(

@@ -25,7 +25,9 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import trio
 
+from ..containment import stands_below
 from ..errors import MisuseError, ScopeClosed
+from ..leftovers import check_left, standing, tidy
 from .dispatch import Emit, HookPoint, Listener, Serial, Waterfall
 
 K = TypeVar("K")
@@ -71,6 +73,7 @@ class Scope:
     __slots__ = (
         "__weakref__",
         "_children",
+        "_closer",
         "_closers",
         "_ending",
         "_joined",
@@ -100,6 +103,7 @@ class Scope:
         self._tables: dict[str, dict[str, Any]] | None = None
         self._tasks: dict[trio.CancelScope, trio.Event] | None = None
         self._ending: trio.Event | None = None
+        self._closer: trio.lowlevel.Task | None = None
         self._joined: Scope | None = None
         self._joiners: dict[Scope, None] | None = None
         self.start: Callable[[Callable[[], Awaitable[Any]]], None] | None = parent.start if parent else None
@@ -123,6 +127,7 @@ class Scope:
     ) -> Disposer: ...
     @overload
     def on(self, point: Emit[P] | Serial[P], function: Callable[[P], object]) -> Disposer: ...
+    @trio.lowlevel.enable_ki_protection
     def on(self, point: HookPoint[Any], function: Callable[..., Any]) -> Disposer:
         """Listen at a hook point, in this scope and below (H3).
 
@@ -154,6 +159,7 @@ class Scope:
         if self.parent is not None and self.parent._children is not None:
             self.parent._children[self] = function
 
+    @trio.lowlevel.enable_ki_protection
     def defer(self, function: Callable[[], Any]) -> Disposer:
         """Run ``function``, sync or async, when the scope closes; the last deferred runs first.
 
@@ -212,6 +218,7 @@ class Scope:
 
     # --- a second layer -----------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def join(self, layer: Scope) -> Disposer:
         """See what is registered in ``layer`` itself, between the outer scopes and this one's own (O11).
 
@@ -278,6 +285,7 @@ class Scope:
             raise ScopeClosed(f"scope {self.name!r} has no running host; its async listeners cannot run")
         self.start(partial(self._detached, run))
 
+    @trio.lowlevel.enable_ki_protection
     async def _detached(self, run: Callable[[], Awaitable[Any]]) -> None:
         cancel_scope = trio.CancelScope()
         if self._tasks is None:
@@ -292,20 +300,28 @@ class Scope:
             del self._tasks[cancel_scope]
             over.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def close(self, report: Callable[[BaseException], None], *, last: HookPoint[Any] | None = None) -> None:
         """End the scope: children first, then everything registered here, in reverse order (O5).
 
         Args:
             report: given the failures of clean-ups; all run.
             last: a hook point whose listeners are kept until ``forget`` (O17).
+
+        Raises:
+            MisuseError: awaited by one of the scope's own clean-ups, which would never return (L6).
         """
+        if stands_below(self._closer):
+            raise MisuseError(f"the end of scope {self.name!r} awaited by its own clean-up would never return (L6)")
         if self._ending is not None:
             await self._ending.wait()
             return
         self._ending = trio.Event()
+        self._closer = trio.lowlevel.current_task()
         try:
             await self._close(report, last)
         finally:
+            self._closer = None
             self._ending.set()
 
     async def _close(self, report: Callable[[BaseException], None], last: HookPoint[Any] | None) -> None:
@@ -356,11 +372,15 @@ class Scope:
 
 async def _run(function: Callable[[], Any], report: Callable[[BaseException], None]) -> None:
     """Run a clean-up, sync or async; what it raises is reported."""
+    before = standing()
     try:
         result = function()
         if inspect.isawaitable(result):
             await result
+        await check_left(before, "a clean-up")
     except trio.Cancelled:
+        await tidy(before)
         raise
     except BaseException as error:
+        await tidy(before)
         report(error)

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import msgspec
 from attrs import frozen
 
-from ..agent.options import AgentOptions
+from ..agent.options import MAX_STEPS_PER_TURN, AgentOptions
 from ..errors import ConfigError, MisuseError
 from ..ids import session_id as checked_id
 from ..models.bounds import DEFAULT_BOUNDS
+from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
 
 MAX_FILE = 1 << 20
 """Bytes that a configuration file may have (X3)."""
@@ -51,16 +52,18 @@ class LimitsTable(_Strict, frozen=True):
         max_answer_calls: see ``AgentOptions``.
         max_answer_seconds: see ``AgentOptions``.
         max_delegation_depth: see ``Host`` (O6).
+        max_live_children: see ``Host`` (O6).
     """
 
-    max_steps_per_turn: int | None = None
+    max_steps_per_turn: int | None = MAX_STEPS_PER_TURN
     max_parallel_tool_calls: int = 10
     max_tokens: int | None = None
     convergence_warning: float = 5.0
     max_answer_bytes: int = DEFAULT_BOUNDS.bytes
     max_answer_calls: int = DEFAULT_BOUNDS.calls
     max_answer_seconds: float = DEFAULT_BOUNDS.seconds
-    max_delegation_depth: int | None = None
+    max_delegation_depth: int | None = MAX_DELEGATION_DEPTH
+    max_live_children: int | None = MAX_LIVE_CHILDREN
 
 
 class PartTable(_Strict, frozen=True):
@@ -260,6 +263,8 @@ def _mistakes(config: Config) -> Iterable[str]:
             yield f"{name}: api_key in a file is not safe (X1): name its variable with api_key_env"
     if config.limits.max_delegation_depth is not None and config.limits.max_delegation_depth < 0:
         yield "limits.max_delegation_depth must not be negative"
+    if config.limits.max_live_children is not None and config.limits.max_live_children < 0:
+        yield "limits.max_live_children must not be negative"
 
 
 def _wrong_values(config: Config, agent: AgentTable, here: str, exact: str | None) -> Iterable[str]:

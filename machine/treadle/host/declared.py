@@ -206,6 +206,7 @@ def host_arguments(deployment: Deployment) -> dict[str, Any]:
         "checks": table.checks,
         "cwd": str(config.path(table.cwd)) if table.cwd is not None else str(config.where.parent),
         "max_delegation_depth": config.limits.max_delegation_depth,
+        "max_live_children": config.limits.max_live_children,
         "tool_order": table.tool_order,
         "default_model": deployment.default_model,
     }

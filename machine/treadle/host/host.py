@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import trio
 
+from ..containment import leaving_in
 from ..errors import MisuseError
 from ..hooks.dispatch import Emit, Serial, Waterfall
 from ..hooks.registry import HookRegistry
@@ -28,6 +31,7 @@ from .config import load_config
 from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
 from .presets.presets import Presets
+from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
 from .registry import Agents
 from .sessions import Sessions
 
@@ -39,13 +43,16 @@ T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 LOGGER = logging.getLogger("treadle")
+NOT_ENTERED, FORKED = -1, -2
+"""What stands for the thread of a host that was not entered, and of one in a process forked from its own."""
 
 
 class Host:
     """Holds everything that agents share. Use it as an async context manager.
 
     Leaving it disposes every agent, keeping what is pending (O4), and waits for all tasks. Cancelling the task that
-    holds it does the same: agents are wound down in order, not torn apart.
+    holds it does the same: agents are wound down in order, not torn apart. Ctrl-C arrives in the main task of the
+    program, or in a tool or listener that is computing; nothing of the host's own is interrupted (H11).
 
     Args:
         store: where sessions are kept; in memory only without one.
@@ -53,7 +60,8 @@ class Host:
         approver: answers pre-execute hooks that ask (K2).
         cwd: the working directory of sessions that name none.
         retries: retries failed attempts by their adapter's policy (Q6); ``None`` leaves that to other listeners.
-        max_delegation_depth: how deep below its root an agent may be created; no bound unless given (O6).
+        max_delegation_depth: how deep below its root an agent may be created; ``None`` for no bound (O6).
+        max_live_children: how many agents may live below one root, all levels together; ``None`` for no bound (O6).
         tool_order: canonical order of tools; the others follow by name (R1).
         default_model: what agents use that name neither provider nor model (O10).
 
@@ -71,7 +79,8 @@ class Host:
         approver: Approver | None = None,
         cwd: str | None = None,
         retries: Retries | None = DEFAULT_RETRIES,
-        max_delegation_depth: int | None = None,
+        max_delegation_depth: int | None = MAX_DELEGATION_DEPTH,
+        max_live_children: int | None = MAX_LIVE_CHILDREN,
         tool_order: Iterable[str] = (),
         default_model: DefaultModel | None = None,
     ) -> None:
@@ -90,13 +99,13 @@ class Host:
         self.presets = Presets(self.scope, self.report)
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
-        self.agents = Agents(self.scope)
+        self.agents = Agents(self.scope, max_live_children)
         self.sessions = Sessions(self.agents, store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
-        self.thread_id = -1
+        self.thread_id = NOT_ENTERED
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
-        self.start: Callable[..., None] = _not_running
+        self.start: Callable[..., None] = self.refuse_start
         self._stop = trio.Event()
         self._stack = AsyncExitStack()
         self._outer: trio.Nursery | None = None
@@ -152,48 +161,95 @@ class Host:
 
     # --- the life of the host -----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
-        if self.thread_id != -1:
+        if self.thread_id != NOT_ENTERED:
             raise MisuseError("a host is entered once; make a new one")
+        try:
+            self._token = trio.lowlevel.current_trio_token()
+        except RuntimeError as error:
+            raise self.misplaced() from error
         self.thread_id = threading.get_ident()
-        self._token = trio.lowlevel.current_trio_token()
+        _ENTERED.add(self)
         context = contextvars.copy_context()
         outer = self._outer = await self._stack.enter_async_context(trio.open_nursery())
-        nursery: trio.Nursery = await outer.start(self._serve)
-        self._nursery = nursery
-        self.start = partial(context.run, nursery.start_soon)
-        self.scope.attach(self.spawn)
-        if self._deployment is not None:
-            try:
+        ready = trio.Event()
+        outer.start_soon(self._serve, ready)
+        try:
+            with trio.CancelScope(shield=True):
+                await ready.wait()
+            assert self._nursery is not None
+            self.start = partial(context.run, self._nursery.start_soon)
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self.scope.attach(self.spawn)
+            if self._deployment is not None:
                 failed = partial(report_start, self.scope, self.report)
                 await self._deployment.start(self._stack, self.presets, self.agents, failed)
-            except BaseException as error:
-                await self.__aexit__(type(error), error, error.__traceback__)
-                raise
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
-    async def _serve(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
-        """Hold the nursery of the agents' tasks, shielded, so that cancelling the host winds agents down in order."""
+    @trio.lowlevel.enable_ki_protection
+    async def _serve(self, ready: trio.Event) -> None:
+        """Hold the nursery of the agents' tasks, shielded, so that cancelling the host winds agents down in order.
+
+        No task of ``Nursery.start``: that one would stay under the cancellation which the host is entered under.
+        """
         async with trio.open_nursery() as nursery:
             nursery.cancel_scope.shield = True
-            task_status.started(nursery)
-            await self._stop.wait()
+            self._nursery = nursery
+            ready.set()
+            with trio.CancelScope(shield=True):
+                await self._stop.wait()
             nursery.cancel_scope.shield = False
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.check_not_forked()
         try:
-            with trio.CancelScope(shield=True):
-                await self.agents.close()
-                await self.scope.close(self.report)
+            if self._nursery is not None:
+                await self._wound_down(self._nursery)
             await self.agents.drained()
         finally:
             self._stop.set()
             # what the body raised goes on as it is: no nursery of the host's wraps it
-            await self._stack.__aexit__(None, None, None)
+            try:
+                await self._stack.__aexit__(None, None, None)
+            except BaseExceptionGroup as errors:
+                leaving = leaving_in(errors)
+                if leaving is None:
+                    raise
+                self._leaving = self._leaving or leaving
             if self._leaving is not None:
                 raise self._leaving
+
+    async def _wound_down(self, nursery: trio.Nursery) -> None:
+        """Wind the agents down, in a task of the host's: Ctrl-C at the one that leaves waits until that is done."""
+        over = trio.Event()
+        failures: list[BaseException] = []
+
+        @trio.lowlevel.enable_ki_protection
+        async def wind_down() -> None:
+            try:
+                await self.agents.close()
+                await self.scope.close(self.report)
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                over.set()
+
+        nursery.start_soon(wind_down, name="treadle.host.host.Host.__aexit__")
+        with trio.CancelScope(shield=True):
+            while not over.is_set():
+                try:
+                    await over.wait()
+                except KeyboardInterrupt as interrupt:
+                    self._leaving = self._leaving or interrupt
+        if failures:
+            raise failures[0]
 
     @property
     def running(self) -> bool:
@@ -208,6 +264,11 @@ class Host:
         """
         self.start(self._guard, run, name=name)
 
+    def refuse_start(self, *_task: object, **_named: object) -> None:
+        """What ``start`` is while no task can be started: says why (D2)."""
+        raise self.misplaced()
+
+    @trio.lowlevel.enable_ki_protection
     async def _guard(self, run: Callable[[], Awaitable[Any]]) -> None:
         try:
             await run()
@@ -226,8 +287,31 @@ class Host:
             assert self._outer is not None
             self._outer.cancel_scope.cancel()
 
+    def check_here(self) -> None:
+        """Raise ``MisuseError`` unless called where the host runs: in its thread, of its process (D2)."""
+        if threading.get_ident() != self.thread_id:
+            raise self.misplaced()
+
+    def misplaced(self) -> MisuseError:
+        """What is the matter with a call from elsewhere than where the host runs, and what to do."""
+        if self.thread_id == NOT_ENTERED:
+            return MisuseError(
+                "the host is not running: use it as 'async with Host() as host' in a trio program, and in an asyncio "
+                "program as 'async with treadle.asyncio.Bridge(Host()) as bridge'"
+            )
+        if self.thread_id == FORKED:
+            return MisuseError(
+                "this process was forked from the one that the host runs in, and has no part in it (D2): "
+                "make a host of its own here, or start the process anew instead of forking"
+            )
+        return MisuseError(
+            "agents are used from their host's thread (D2); from another one go through host.from_thread, "
+            "and from asyncio through treadle.asyncio.Bridge"
+        )
+
     def from_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Call ``function`` in the host's thread, from another one; returns its result (D2)."""
+        self._check_reachable()
         return trio.from_thread.run_sync(function, *args, trio_token=self._token)
 
     def await_from_thread(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -235,8 +319,18 @@ class Host:
 
         From a worker thread of that loop it runs in the task that waits for the thread, and is cancelled with it.
         """
+        self._check_reachable()
         token = None if self._awaits_this_thread() else self._token
         return trio.from_thread.run(function, *args, trio_token=token)
+
+    def check_not_forked(self) -> None:
+        """Raise ``MisuseError`` in a process that was forked from the one the host runs in."""
+        if self.thread_id == FORKED:
+            raise self.misplaced()
+
+    def _check_reachable(self) -> None:
+        if self.thread_id in (NOT_ENTERED, FORKED):
+            raise self.misplaced()
 
     def _awaits_this_thread(self) -> bool:
         try:
@@ -252,5 +346,15 @@ class Host:
         return f"<Host with {len(self.agents)} agents>"
 
 
-def _not_running(*_task: object, **_named: object) -> None:
-    raise MisuseError("the host is not running; use it as 'async with Host() as host'")
+_ENTERED: weakref.WeakSet[Host] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """In a forked process: no host of the parent's is usable, as the tasks and threads that it needs are not there."""
+    for host in list(_ENTERED):
+        host.thread_id = FORKED
+        host.start = host.refuse_start
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

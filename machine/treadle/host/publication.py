@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import trio
 from attrs import define, evolve, field
 
 from ..agent.agent import Agent
-from ..errors import AgentDisposed, DuplicateSession, MisuseError
+from ..errors import AgentDisposed, DelegationLimit, DuplicateSession, MisuseError
 from ..hooks.dispatch import emit, serial
 from ..hooks.points import (
     AGENT_CREATED,
@@ -23,6 +24,8 @@ from ..hooks.reports import report_listener
 from ..hooks.scope import Disposer, Scope
 from ..words.signal import Signal
 
+MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN = 8, 256
+"""How deep, and how many at once, agents may stand below a root unless told otherwise (O6)."""
 End = Callable[[bool], Awaitable[None]]
 """Disposes an agent, taking the state in the call; the argument says whether its inbox is kept."""
 
@@ -36,6 +39,8 @@ class Entry:
         ending: its disposal has begun: it takes no more children.
         dispatching: its ``agent/created`` dispatch is running.
         leaving: a detach waits for that dispatch to settle (O15).
+        below: how many agents live below a root, those being created included.
+        disown: takes it from its owner's children, where ``enter`` was given its end.
     """
 
     agent: Agent
@@ -45,6 +50,8 @@ class Entry:
     ending: bool = False
     dispatching: bool = False
     leaving: bool = False
+    below: int = 0
+    disown: Disposer | None = None
 
 
 class Publication:
@@ -52,10 +59,12 @@ class Publication:
 
     Args:
         scope: the host's; tells the last listeners of agents whose own scope has ended (O17).
+        max_live_children: see ``Host``.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, max_live_children: int | None = None) -> None:
         self.scope = scope
+        self._max_live_children = max_live_children
         self._entries: dict[str, Entry] = {}
 
     def check_free(self, id: str) -> None:
@@ -63,6 +72,7 @@ class Publication:
         if id in self._entries:
             raise DuplicateSession(f"an agent of session {id!r} is live already (O2); dispose it first")
 
+    @trio.lowlevel.enable_ki_protection
     def enter(self, agent: Agent, owner: Agent | None = None, end: End | None = None) -> Disposer:
         """Insert a prepared agent silently (O15).
 
@@ -82,8 +92,10 @@ class Publication:
         self.check_free(agent.id)
         if owner is not None:
             self._live(owner)
-        disown = self.adopt_child(owner, end) if owner is not None and end is not None else None
-        entry = self._entries[agent.id] = Entry(agent, owner)
+        entry = Entry(agent, owner)
+        if owner is not None and end is not None:
+            entry.disown = self.adopt_child(owner, end)
+        self._entries[agent.id] = entry
 
         def detach() -> None:
             if self._entries.get(agent.id) is not entry:
@@ -91,8 +103,6 @@ class Publication:
             if entry.dispatching:
                 entry.leaving = True
                 return
-            if disown is not None:
-                disown()
             self._leave(entry)
 
         return detach
@@ -100,11 +110,14 @@ class Publication:
     def _leave(self, entry: Entry) -> None:
         agent = entry.agent
         del self._entries[agent.id]
+        if entry.disown is not None:
+            entry.disown()
         listeners = agent.scope.heard[AGENT_DISPOSED] if entry.announced else ()
         if listeners:
             awake = [evolve(one, scope=self.scope) if one.scope.closed else one for one in listeners if one.alive]
             emit(tuple(awake), AgentGone(agent), partial(report_listener, agent))
 
+    @trio.lowlevel.enable_ki_protection
     async def announce(self, agent: Agent, source: StartSource, signal: Signal | None = None) -> None:
         """Tell the created listeners of an entered agent, in order, then ``agent/session-start`` (O1, O15, O18).
 
@@ -131,6 +144,7 @@ class Publication:
         if listeners:
             emit(listeners, SessionStarted(agent, source), partial(report_listener, agent))
 
+    @trio.lowlevel.enable_ki_protection
     async def register(self, agent: Agent, *, owner: Scope | None = None) -> Disposer:
         """Enter a ready agent as a root and announce it with source ``startup`` (O15).
 
@@ -171,12 +185,25 @@ class Publication:
         Raises:
             MisuseError: it is not live.
             AgentDisposed: it is being disposed.
+            DelegationLimit: as many agents live below its root as may (O6).
         """
         entry = self._live(parent)
         if entry.ending:
             raise AgentDisposed(f"parent agent {parent.id!r} is being disposed; it takes no more children (O6, L9)")
+        limit, root = self._max_live_children, self._root_of(entry)
+        if limit is not None and root.below >= limit:
+            raise DelegationLimit(
+                f"{root.below} agents live below agent {root.agent.id!r}, and the host allows {limit} (O6): "
+                "wait until some have ended, or raise Host(max_live_children=…)"
+            )
         return entry
 
+    def _root_of(self, entry: Entry) -> Entry:
+        while entry.owner is not None and (above := self._entries.get(entry.owner.id)) is not None:
+            entry = above
+        return entry
+
+    @trio.lowlevel.enable_ki_protection
     def adopt_child(self, parent: Agent, end: End) -> Disposer:
         """Have ``end`` called when ``parent`` is disposed, also while the child is still being created (O6).
 
@@ -184,12 +211,16 @@ class Publication:
         """
         entry, key = self.check_parent(parent), object()
         entry.children[key] = end
+        root = self._root_of(entry)
+        root.below += 1
 
         def disown() -> None:
-            entry.children.pop(key, None)
+            if entry.children.pop(key, None) is not None:
+                root.below -= 1
 
         return disown
 
+    @trio.lowlevel.enable_ki_protection
     def end_children(self, parent: Agent, keep_inbox: bool) -> list[Awaitable[None]]:
         """Begin to dispose the children of an agent that is being disposed, youngest first (O6)."""
         entry = self._entries.get(parent.id)

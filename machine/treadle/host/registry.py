@@ -6,9 +6,12 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from ..agent.agent import Agent
 from ..agent.creation import AgentFactory, CreateOptions, ResumeOptions, Setup
 from ..agent.ending import Ending, Failed
+from ..agent.idle import forbid_own_wait
 from ..agent.initiator import Initiators
 from ..agent.options import DEFAULT_OPTIONS, AgentOptions
 from ..errors import MisuseError, NoFactory
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 class Agents(Publication, Initiators):
     """Knows the live agents, and creates them through the factory that is set."""
 
-    def __init__(self, scope: Scope) -> None:
-        Publication.__init__(self, scope)
+    def __init__(self, scope: Scope, max_live_children: int | None = None) -> None:
+        Publication.__init__(self, scope, max_live_children)
         Initiators.__init__(self)
         self._factory: AgentFactory | None = None
         self._unload: Callable[[], Ending] | None = None
@@ -64,6 +67,7 @@ class Agents(Publication, Initiators):
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def create(
         self,
         *,
@@ -104,6 +108,7 @@ class Agents(Publication, Initiators):
             CreateOptions(exact, owner, parent_agent, agent_options, setup, seed=seed, meta=fields)
         )
 
+    @trio.lowlevel.enable_ki_protection
     async def resume(
         self,
         session_id: str,
@@ -169,7 +174,7 @@ class Agents(Publication, Initiators):
                 async def close(_: Failed) -> None:
                     await closing
 
-                ending = Ending(close)
+                ending = Ending(close, self._forbid_unload)
                 self._unloaded.append(ending)
                 if self.scope.start is not None:
                     ending.begin(self.scope.start)
@@ -178,6 +183,14 @@ class Agents(Publication, Initiators):
         self._unload = unload
         return unload
 
+    def _forbid_unload(self) -> None:
+        """Raise when the running task is awaited by an operation of an agent whose end the unloading waits for (L6)."""
+        for agent in self.list():
+            engine = getattr(agent, "engine", None)
+            if engine is not None:
+                forbid_own_wait(engine, "unloading the agent factory")
+
+    @trio.lowlevel.enable_ki_protection
     async def close(self) -> None:
         """Unload the factory, wait for all unloading, take out what was registered by hand, drain initiators (O4)."""
         self.begin_closing()

@@ -8,10 +8,11 @@ import trio
 from attrs import frozen
 
 from ..agent.agent import Agent
-from ..agent.creation import Setup
+from ..agent.creation import Commit, Setup
 from ..agent.delivery import message
 from ..agent.options import AgentOptions
 from ..errors import DelegationLimit, MisuseError, ToolError
+from ..hooks.scope import Scope
 from ..loop.driver import Driver
 from ..tools.definition import Tool, ToolRun
 from ..words.messages import AgentSource, AssistantMessage, UserMessage
@@ -48,7 +49,9 @@ def subagent(
         description: what the model is told.
         options: the child's options; the running agent's unless given.
         setup: see ``Agents.create``; registers the child's tools and prompt parts.
-        max_depth: how deep below its root a child may stand; the host's bound holds besides.
+        max_depth: how deep below its root a child may stand, which lets children delegate in turn; the host's bounds
+            hold besides. Without it a child is not offered the tools of this kind that its parent has; what ``setup``
+            registers for the child itself is its own.
         parallel: whether several children may work at once (K4).
 
     Raises:
@@ -81,7 +84,7 @@ class Delegation:
         handle = await _host_of(parent).agents.create(
             parent_agent=parent,
             agent_options=self.options if self.options is not None else parent.options,
-            setup=self.setup,
+            setup=self._set_up,
             cwd=parent.session.header.cwd,
             parent_session=parent.id,
             origin="subagent",
@@ -93,6 +96,12 @@ class Delegation:
         finally:
             with trio.CancelScope(shield=True):
                 await handle.dispose()
+
+    async def _set_up(self, scope: Scope, child: Agent) -> Commit | None:
+        """Withhold what would have the child delegate in turn, unless that was asked for; then the user's own setup."""
+        if self.max_depth is None:
+            child.tools.restrict(deny=[one.name for one in child.tools.list() if isinstance(one.execute, Delegation)])
+        return await self.setup(scope, child) if self.setup is not None else None
 
 
 def _host_of(agent: Agent) -> Host:

@@ -200,7 +200,7 @@ def _limited(state: KernelState) -> bool:
     """End a turn that has had all its steps, before anything more is claimed (T11)."""
     if state.max_steps is None or state.step < state.max_steps:
         return False
-    said = f"the turn reached max_steps_per_turn = {state.max_steps} (T11); raise the option or end the turn"
+    said = f"the turn reached max_steps_per_turn = {state.max_steps} (T11), and what is due would take another; raise the option or end the turn"
     _fail(state, Failure(said, "STEP_LIMIT"), None, state.step)
     return True
 

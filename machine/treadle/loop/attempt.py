@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import trio
 
-from ..containment import without_cancelled
+from ..containment import leaving_in, without_cancelled
 from ..hooks.dispatch import waterfall
 from ..hooks.points import ASSISTANT_STREAM, LLM_STREAM, StreamProposal
 from ..ids import new_id
@@ -73,8 +73,9 @@ async def run_attempt(
         activity.when_cancelled = None
     if activity.cancelled:
         return run.cut_off(error)
-    if isinstance(error, Exception) and run.recorder.finish is not None:
-        activity.outbox.report(error, "closing the model's stream")
+    if error is not None and run.recorder.finish is not None and leaving_in(error) is None:
+        if not _is_closing(error):
+            activity.outbox.report(error, "closing the model's stream")
         error = None
     if error is not None and (not isinstance(error, Exception) or run.is_of_a_hook(error)):
         run.abandon(failure_of(error))
@@ -93,6 +94,7 @@ class Attempt:
         "frames",
         "hooked",
         "id",
+        "inner",
         "operation",
         "recorder",
         "started",
@@ -111,6 +113,7 @@ class Attempt:
         self.hooked = False
         self.begun = False
         self.adapter_error: BaseException | None = None
+        self.inner: AsyncIterator[Chunk] | None = None
 
     # --- streaming ----------------------------------------------------------------------------------------------------
 
@@ -137,7 +140,11 @@ class Attempt:
         try:
             await self._pump(stream)
         finally:
-            await close_stream(stream)
+            try:
+                await close_stream(stream)
+            finally:
+                if self.inner is not None and self.inner is not stream:
+                    await close_stream(self.inner)  # middleware need not have closed what it was given
         self.recorder.check_size()
 
     async def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
@@ -150,8 +157,9 @@ class Attempt:
         given: list[AsyncIterator[Chunk]] = []
 
         async def default() -> AsyncIterator[Chunk]:
-            given.append(self._adapter_stream(request))
-            return given[-1]
+            self.inner = self._adapter_stream(request)
+            given.append(self.inner)
+            return self.inner
 
         payload = StreamProposal(activity.agent, request, operation.turn, operation.step, activity.signal)
         stream: AsyncIterator[Chunk] = await waterfall(LLM_STREAM, listeners, payload, default)
@@ -159,6 +167,7 @@ class Attempt:
             return stream
         # Nobody stands between or has looked into it: no failure needs telling apart.
         self.hooked = False
+        self.inner = None
         return self.call.adapter.stream(request)
 
     async def _adapter_stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
@@ -348,6 +357,13 @@ async def close_stream(stream: AsyncIterator[Chunk]) -> None:
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()
+
+
+def _is_closing(error: BaseException) -> bool:
+    """Whether it is what closed a generator: one that yields inside a nursery makes a group of that."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_closing, error.exceptions))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return isinstance(error, GeneratorExit)
 
 
 def _unexpected(error: BaseException | None) -> BaseException | None:

@@ -88,6 +88,7 @@ class Convergences:
             self._scope.cancel()
             self._scope = None
 
+    @trio.lowlevel.enable_ki_protection
     async def _watch(self, scope: trio.CancelScope) -> None:
         with scope:
             while self._watched:

@@ -25,10 +25,10 @@ import trio
 from ..agent.agent import Agent
 from ..agent.delivery import Receipt
 from ..agent.engine import Converging
+from ..agent.idle import forbid_flush_wait, forbid_wait
 from ..agent.initiator import CURRENT, Initiator
 from ..agent.maintenance import MaintenanceTask
 from ..containment import LEAVING
-from ..errors import MisuseError
 from ..hooks.points import SESSION_EVENT, SESSION_FLUSH
 from ..kernel import effects as fx
 from ..kernel import inputs as i
@@ -59,24 +59,28 @@ class Driver:
         outbox: what is still to be told of it.
         receipts: of messages whose fate is open, by message id (D8).
         ended: how many turns have ended.
+        last_ended: the number of the last of them.
+        unwinding: the task that runs the clean-ups of the agent's disposal, while there is one (O4).
         creator: the task that creates the agent, ``None`` once that is over (O15).
     """
 
     __slots__ = (
+        "_changes",
         "_finished",
         "_flushes",
         "_requests",
         "_runner",
         "_settled",
         "_shared",
-        "_thread",
         "_waiters",
         "agent",
         "creator",
         "ended",
         "kernel",
+        "last_ended",
         "outbox",
         "receipts",
+        "unwinding",
     )
 
     def __init__(self, agent: Agent, shared: Shared, kernel: Kernel, requests: RequestState | None = None) -> None:
@@ -84,10 +88,11 @@ class Driver:
         self.kernel = kernel
         self.outbox = Outbox(agent, kernel, self)
         self.receipts: dict[str, Receipt] = {}
-        self.ended = 0
+        self.ended = self.last_ended = 0
+        self.unwinding: trio.lowlevel.Task | None = None
+        self._changes: trio.lowlevel.ParkingLot | None = None
         self.creator: trio.lowlevel.Task | None = None
         self._shared = shared
-        self._thread = shared.host.thread_id
         self._requests = requests
         self._runner: Runner | None = None
         self._flushes: Flushes | None = None
@@ -104,11 +109,11 @@ class Driver:
 
     def check_thread(self) -> None:
         """Raise when called from a foreign thread (D2)."""
-        if threading.get_ident() != self._thread:
-            raise MisuseError(
-                "agents are used from their host's thread (D2); from another one go through host.from_thread"
-            )
+        host = self._shared.host
+        if threading.get_ident() != host.thread_id:
+            host.check_here()
 
+    @trio.lowlevel.enable_ki_protection
     def deliver(self, message: UserMessage, target: Target, wakeup: bool) -> Receipt:
         """Deliver a message; returns its receipt (D1, D8).
 
@@ -116,7 +121,7 @@ class Driver:
             DuplicateMessage: its id is taken (I1).
             AgentDisposed: the agent accepts nothing any more (L9).
         """
-        receipt, receipts, runner = Receipt(message.id), self.receipts, self._runner
+        receipt, receipts, runner = Receipt(message.id, self), self.receipts, self._runner
         own = runner is not None and runner.running and runner.own
         known = receipts.get(message.id)
         receipts[message.id] = receipt
@@ -130,6 +135,7 @@ class Driver:
             raise
         return receipt
 
+    @trio.lowlevel.enable_ki_protection
     def maintain(self, task: MaintenanceTask[Any]) -> None:
         """Claim the idle agent for a maintenance task (M1).
 
@@ -145,6 +151,7 @@ class Driver:
             activity.task = before
             raise
 
+    @trio.lowlevel.enable_ki_protection
     def dispose(self, keep_inbox: bool, finished: Callable[[], None]) -> None:
         """Have the agent end; ``finished`` is called once nothing of it is active any more (O4)."""
         self._finished = finished
@@ -155,11 +162,13 @@ class Driver:
         if self._runner is None or not self._runner.running:
             finished()
 
+    @trio.lowlevel.enable_ki_protection
     def reject_open(self, fate: fx.Rejected) -> None:
         """Settle the receipts whose messages will have no other fate any more (D8)."""
         for receipt in list(self.receipts.values()):
             receipt.reach(fate)
         self.receipts.clear()
+        self._changed()
 
     def creating(self) -> None:
         """The running task creates the agent."""
@@ -171,6 +180,7 @@ class Driver:
 
     # --- feeding the kernel -------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def feed(self, given: i.Input) -> None:
         """Give the kernel one input, perform what it asks for, and tell everybody (H4)."""
         effects = self.kernel.receive(given)
@@ -200,7 +210,7 @@ class Driver:
                 if isinstance(effect.data, TurnStart) and self._runner is not None:
                     self._runner.activity.signal = SignalSource()  # a turn has its own (H9)
                 elif isinstance(effect.data, TurnEnd):
-                    self._turn_ended()
+                    self._turn_ended(effect.data.turn)
             elif isinstance(effect, Publish):
                 # What would be told first, to nobody, need not be queued.
                 if due or outbox.telling or scope.heard[TOLD[type(effect.notice)].point]:
@@ -217,8 +227,12 @@ class Driver:
             case fx.Settle():
                 receipt = self.receipts.pop(effect.message_id, None)
                 if receipt is not None:
-                    receipt.reach(effect.fate)
+                    fate = effect.fate
+                    # A message that no turn has claimed can only be discarded.
+                    unclaimed = isinstance(fate, fx.Rejected) and fate.reason == "discarded"
+                    receipt.reach(fate, None if unclaimed else self.kernel.turn)
                     self._settled.append(receipt)
+                    self._changed()
             case fx.Proceed():
                 self.outbox.committed()
                 self.outbox.due.append(_PROCEED)
@@ -231,8 +245,10 @@ class Driver:
             case _:
                 assert_never(effect)
 
-    def _turn_ended(self) -> None:
+    def _turn_ended(self, turn: int) -> None:
         self.ended += 1
+        self.last_ended = turn
+        self._changed()
         (self._runner or self.runner).turn_ended()
         if self.agent.scope.heard[SESSION_FLUSH]:
             if self._flushes is None:
@@ -250,6 +266,13 @@ class Driver:
             requests = self._requests if self._requests is not None else RequestState()
             self._runner = Runner(self.agent, self._shared, self.kernel, self.outbox, requests, self)
         return self._runner
+
+    @property
+    def flushes(self) -> Flushes:
+        """What flushes; made when the first turn ends."""
+        if self._flushes is None:
+            self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
+        return self._flushes
 
     def finish(self) -> None:
         """Nothing of the agent is active any more (O4)."""
@@ -272,8 +295,20 @@ class Driver:
 
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""
-        if self.kernel.owed is None and self._waiters and self.quiet:
-            self._waiters.unpark_all()
+        if self.kernel.owed is None and (self._waiters or self._changes) and self.quiet:
+            if self._waiters:
+                self._waiters.unpark_all()
+            self._changed()
+
+    def _changed(self) -> None:
+        if self._changes:
+            self._changes.unpark_all()
+
+    async def until_changed(self) -> None:
+        """Wait until a message has met its fate, a turn has ended, or the agent is quiet (D9)."""
+        if self._changes is None:
+            self._changes = trio.lowlevel.ParkingLot()
+        await self._changes.park()
 
     async def until_quiet(self) -> None:
         """Wait until the agent is quiet; see ``when_quiet`` for what else that takes (L6)."""
@@ -283,9 +318,21 @@ class Driver:
             await self._waiters.park()
 
     async def flushed(self) -> None:
-        """Wait until no flush is under way (P8)."""
+        """Wait for the flushes that are under way now (P8)."""
         if self._flushes is not None:
             await self._flushes.wait()
+
+    async def durable(self) -> None:
+        """Flush what has been recorded so far (P8).
+
+        Raises:
+            Exception: what the flush failed with; it was reported as ``agent/error``, too.
+        """
+        if self.agent.scope.heard[SESSION_FLUSH]:
+            flush = self.flushes.begin()
+            await flush.over.wait()
+            if flush.failure is not None:
+                raise flush.failure
 
     @property
     def converging(self) -> Converging | None:
@@ -302,6 +349,22 @@ class Driver:
         if self._flushes is not None:
             yield from self._flushes.tasks
 
+    def last_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """The tasks that flush, and that runs the clean-ups of the disposal (P8, O4)."""
+        if self._flushes is not None:
+            yield from self._flushes.tasks
+        if self.unwinding is not None:
+            yield self.unwinding
+
+    def forbid_wait(self, what: str, *, known: bool) -> None:
+        """Raise where the running task is awaited by what it would wait for; ``known``: only a flush is left (L6)."""
+        (forbid_flush_wait if known else forbid_wait)(self, what)
+
+    @property
+    def stopping_own(self) -> bool:
+        """Whether the caller is code of the running activity's own, which is being cancelled (O6)."""
+        return self.kernel.cause is not None and self.runs(CURRENT.get())
+
     def cancel_with_parent(self) -> bool:
         """Cancel a child whose parent's turn is being cancelled while it awaits the child (O6).
 
@@ -310,7 +373,7 @@ class Driver:
         happens after the parent's turn.
         """
         above = getattr(self.agent.parent, "engine", None)
-        if not isinstance(above, Driver) or above.kernel.cause is None or not above.runs(CURRENT.get()):
+        if not isinstance(above, Driver) or not above.stopping_own:
             return False
         self.feed(i.Cancel(ByParent(), above.kernel.keep))
         return True

@@ -13,13 +13,14 @@ from ..agent.ending import Ending
 from ..agent.handle import AgentHandle
 from ..agent.options import DEFAULT_OPTIONS
 from ..checks import SessionChecks
-from ..errors import AgentDisposed, DelegationLimit, MisuseError, NoFactory, NoStore, SessionLocked
+from ..errors import AgentDisposed, DelegationLimit, MisuseError, NoFactory, NoStore, ParentCancelled, SessionLocked
 from ..hooks.points import StartSource
 from ..hooks.reports import report_failure
 from ..hooks.scope import Scope
 from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
 from ..kernel.pending import Inbox
+from ..leftovers import check_left, standing, tidy
 from ..session.log import Session, SessionHeader, new_header
 from ..session.store import SessionWriter
 from ..words.events import Event, InboxSpliced, TurnStart
@@ -45,16 +46,20 @@ class LoopFactory:
 
     # --- the interface ------------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def create(self, options: CreateOptions) -> AgentHandle:
         """See ``AgentFactory.create``."""
+        self._host.check_here()
         header = self._header(options)
         session = Session(header, options.seed)
         if header.inherited > len(session):
             raise MisuseError(f"{header.inherited} events cannot be inherited of a seed of {len(session)} (O13)")
         return await self._publish(session, options)
 
+    @trio.lowlevel.enable_ki_protection
     async def resume(self, options: ResumeOptions) -> AgentHandle:
         """See ``AgentFactory.resume``."""
+        self._host.check_here()
         store, agents = self._host.store, self._host.agents
         if store is None:
             raise NoStore(
@@ -124,6 +129,7 @@ class LoopFactory:
         self._host.agents.check_free(session.id)
         if parent is not None:
             self._host.agents.check_parent(parent)
+            _check_going_on(parent)
         limit, depth = self._host.max_delegation_depth, session.header.delegation_depth
         if limit is not None and depth > limit:
             raise DelegationLimit(
@@ -133,6 +139,15 @@ class LoopFactory:
 
     async def _complete(self, life: Life, setup: Setup | None, source: StartSource) -> None:
         """Setup, commit, entry, announcement: in this order, and nothing after a failure."""
+        before = standing()
+        try:
+            await self._make(life, setup, source)
+        except BaseException:
+            await tidy(before)
+            raise
+        await check_left(before, "setup or a created listener")
+
+    async def _make(self, life: Life, setup: Setup | None, source: StartSource) -> None:
         agent, agents = life.agent, self._host.agents
         commit = None
         if agent.session.header.agent_preset is not None or len(agent.session):
@@ -144,6 +159,8 @@ class LoopFactory:
         if commit is not None:
             commit()
         await trio.lowlevel.checkpoint_if_cancelled()
+        if agent.parent is not None:
+            _check_going_on(agent.parent)
         if life.ending is None:
             life.detach = agents.enter(agent, agent.parent)
             await agents.announce(agent, source, life.signal)
@@ -171,6 +188,15 @@ class LoopFactory:
             session.checks = SessionChecks(session)
         session.listen(driver.outbox.later)
         return Life(host, driver, options.owner, self._lives)
+
+
+def _check_going_on(parent: Agent) -> None:
+    """Raise where a parent's own code creates a child although it is being cancelled: nothing new starts then (O6)."""
+    engine = getattr(parent, "engine", None)
+    if isinstance(engine, Driver) and engine.stopping_own:
+        raise ParentCancelled(
+            f"agent {parent.id!r} was cancelled; its tools and hooks create no more children in that turn (O6)"
+        )
 
 
 def restore(events: Iterable[Event]) -> tuple[Inbox, int]:

@@ -12,7 +12,23 @@ from ..agent.agent import Agent
 from ..containment import leaving_in, without_cancelled
 from ..hooks.dispatch import Listener
 from ..hooks.points import SESSION_FLUSH, SessionFlushing
+from ..leftovers import check_left, standing, tidy
 from .convergence import Spawn
+
+
+class Flush:
+    """One flush.
+
+    Attributes:
+        over: set when it is over.
+        failure: the first failure of a listener.
+    """
+
+    __slots__ = ("failure", "over")
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.failure: BaseException | None = None
 
 
 class Flushes:
@@ -41,7 +57,7 @@ class Flushes:
         self._spawn = spawn
         self._report = report
         self._over = over
-        self._under_way: dict[trio.Event, None] = {}
+        self._under_way: dict[Flush, None] = {}
         self.tasks: set[trio.lowlevel.Task] = set()
 
     @property
@@ -49,39 +65,43 @@ class Flushes:
         """Whether there is one."""
         return bool(self._under_way)
 
-    def begin(self) -> trio.Event:
-        """Flush what the turn recorded; returns what is set when that is over."""
-        done = trio.Event()
-        self._under_way[done] = None
-        self._spawn(partial(self._flush, done), "treadle.loop.flushes.Flushes.begin")
-        return done
+    def begin(self) -> Flush:
+        """Flush what has been recorded so far."""
+        flush = Flush()
+        self._under_way[flush] = None
+        self._spawn(partial(self._flush, flush), "treadle.loop.flushes.Flushes.begin")
+        return flush
 
     async def wait(self) -> None:
-        """Wait until none is under way."""
-        while self._under_way:
-            await next(iter(self._under_way)).wait()
+        """Wait for those that are under way now."""
+        for flush in list(self._under_way):
+            await flush.over.wait()
 
-    async def _flush(self, done: trio.Event) -> None:
+    async def _flush(self, flush: Flush) -> None:
         task = trio.lowlevel.current_task()
         self.tasks.add(task)
         try:
             flushing = SessionFlushing(self._agent, self._agent.session)
             for listener in self._agent.scope.heard[SESSION_FLUSH]:
-                await self._ask(listener, flushing)
+                await self._ask(listener, flushing, flush)
         finally:
             self.tasks.discard(task)
-            done.set()
-            del self._under_way[done]
+            flush.over.set()
+            del self._under_way[flush]
             if not self._under_way:
                 self._over()
 
-    async def _ask(self, listener: Listener, flushing: SessionFlushing) -> None:
+    async def _ask(self, listener: Listener, flushing: SessionFlushing, flush: Flush) -> None:
+        before = standing()
         try:
             result = listener.function(flushing)
             if result is not None:
                 await result
+            await check_left(before, f"listener {listener.name}")
         except BaseException as error:
+            await tidy(before)
             cancelled = trio.current_effective_deadline() == -math.inf
             if leaving_in(error) is not None or (cancelled and without_cancelled(error) is None):
                 raise
+            flush.failure = flush.failure or error
             self._report(listener, error)

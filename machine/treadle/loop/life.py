@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..agent.ending import Ending, Failed
-from ..agent.idle import forbid_creator_wait
+from ..agent.idle import forbid_creator_wait, forbid_wait
 from ..hooks.points import AGENT_CREATED, AGENT_DISPOSED
 from ..kernel.effects import Rejected
 from ..words.reasons import ByDisposal
@@ -87,8 +87,10 @@ class Life:
             self._settled.set()
 
     def _forbid_wait(self) -> None:
-        """Raise when the running task is awaited by the creation of this agent, or of one below it (O15)."""
-        forbid_creator_wait(self.driver, self.agent.id)
+        """Raise when the running task is awaited by an operation or the creation of this agent, or one below (L6, O15)."""
+        driver, what = self.driver, f"the disposal of agent {self.agent.id!r}"
+        forbid_creator_wait(driver, self.agent.id)
+        forbid_wait(driver, what)
         for child in self._below:
             if isinstance(child, Ending) and child.forbid is not None:
                 child.forbid()
@@ -130,6 +132,7 @@ class Life:
         """Scope, write path, registry, session: in this order (O4, O17)."""
         agent, driver = self.agent, self.driver
         await driver.flushed()
+        driver.unwinding = trio.lowlevel.current_task()
         await agent.scope.close(failed, last=AGENT_DISPOSED)
         if self.write_path is not None:
             try:
@@ -137,6 +140,7 @@ class Life:
             except Exception as error:
                 failed(error)
         driver.reject_open(Rejected("disposed"))
+        driver.unwinding = None
         for leave in (self._disown, self.detach):
             if leave is not None:
                 leave()

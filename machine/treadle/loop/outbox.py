@@ -17,6 +17,7 @@ from ..hooks.reports import report_failure
 from ..kernel.effects import Publish
 from ..kernel.inputs import Proceeded, Replayed
 from ..kernel.kernel import Kernel
+from ..leftovers import standing, tidy_sync
 from ..words.events import Event
 from .notices import announce
 
@@ -101,7 +102,7 @@ class Outbox:
         Raises:
             BaseException: what a listener raised to leave the program, once everybody has been told (H5).
         """
-        due, told = self.due, 0
+        due, told, before = self.due, 0, standing()
         leaving: BaseException | None = None
         self.telling = True
         try:
@@ -115,6 +116,9 @@ class Outbox:
         finally:
             del due[:told]
             self.telling = False
+        left = tidy_sync(before, "a listener")
+        if left is not None:
+            self.report(left, "a listener")
         self._owner.wake_waiters()
         if leaving is not None:
             raise leaving

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import msgspec
 import trio
 from attrs import define, evolve
 
-from ..containment import leaving_in, without_cancelled
+from ..containment import interruptibly, leaving_in, without_cancelled
 from ..errors import InvalidData
 from ..hooks.dispatch import emit, waterfall
 from ..hooks.points import (
@@ -29,6 +30,7 @@ from ..hooks.points import (
     ToolSettled,
 )
 from ..kernel.inputs import TimedOut
+from ..leftovers import check_left, standing, tidy
 from ..lossless import MAX_DEPTH, check_depth
 from ..tools.definition import Tool, ToolRun
 from ..tools.registry import ToolSet, guards
@@ -37,6 +39,12 @@ from ..words.failures import innermost
 from ..words.messages import ToolCall, check_batch, check_user_message
 from .activity import Activity
 
+LOGGER = logging.getLogger("treadle")
+ASYNCIO_HERE = (
+    "agent %s: code of an asyncio library was called in trio's loop: use trio's own there, or a treadle.asyncio.Bridge, "
+    "whose tools and hooks run in an asyncio loop"
+)
+"""Said in the log when a tool or hook fails for want of an asyncio loop."""
 _ALLOW, _ACCEPT = AllowCall(), AcceptResult()
 
 MAX_ARGUMENT_CHARACTERS = 10_000_000
@@ -194,12 +202,26 @@ async def run_body(activity: Activity, prepared: Prepared, turn: int, step: int)
     run = ToolRun(activity.agent, prepared.call, turn, step, activity.signal)
     try:
         if tool.timeout is None:
-            return normalize(tool, await _execute(activity, prepared, tool, run))
-        with trio.move_on_after(tool.timeout):
-            return normalize(tool, await _execute(activity, prepared, tool, run))
+            return await _returned(activity, prepared, tool, run)
+        with trio.move_on_after(tool.timeout) as limit:
+            result = await _returned(activity, prepared, tool, run)
+            if tool.is_async or not limit.cancel_called:
+                return result
         return TimedOut(tool.timeout)
     except BaseException as error:
         return contained(activity, error, "TOOL_FAILED")
+
+
+async def _returned(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -> Result:
+    """What the body returned. One that leaves a scope or a nursery entered has failed, whatever it returned (L8)."""
+    before = standing()
+    try:
+        result = normalize(tool, await _execute(activity, prepared, tool, run))
+    except BaseException:
+        await tidy(before)
+        raise
+    await check_left(before, f"tool {tool.name!r}")
+    return result
 
 
 def contained(activity: Activity, error: BaseException, code: str) -> Result:
@@ -207,7 +229,11 @@ def contained(activity: Activity, error: BaseException, code: str) -> Result:
     real = without_cancelled(error)
     if leaving_in(error) is not None or (real is None and activity.cancelled):
         raise error
-    return raised(innermost(error if real is None else real), code)
+    shown = innermost(error if real is None else real)
+    LOGGER.debug("a call of agent %s gives %s", activity.agent.id, code, exc_info=error)
+    if isinstance(shown, RuntimeError) and str(shown) == "no running event loop":
+        LOGGER.warning(ASYNCIO_HERE, activity.agent.id, exc_info=error)
+    return raised(shown, code)
 
 
 def _execute(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -> Awaitable[Any]:
@@ -230,7 +256,7 @@ async def _wrapped(activity: Activity, prepared: Prepared, tool: Tool, run: Tool
 
 def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Awaitable[Any]:
     """Call the tool's function; a sync one in a worker thread, with the caller's context (K8)."""
-    return tool.execute(arguments, run) if tool.is_async else _in_thread(tool, arguments, run)
+    return interruptibly(tool.execute(arguments, run)) if tool.is_async else _in_thread(tool, arguments, run)
 
 
 async def _in_thread(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:

@@ -13,6 +13,7 @@ from ..containment import LEAVING, leaving_in, without_cancelled
 from ..kernel import effects as fx
 from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
+from ..leftovers import check_left, standing, tidy
 from ..words.failures import failure_of
 from ..words.reasons import Cause
 from ..words.signal import SignalSource
@@ -171,10 +172,15 @@ class Runner:
         self._scope = scope
         if self._kernel.cause is not None:
             scope.cancel()
+        before = standing()
         try:
-            return await _RUN[type(operation)](self.activity, operation), None
+            outcome = await _RUN[type(operation)](self.activity, operation)
+            await check_left(before, "a hook")
         except BaseException as error:
+            await tidy(before)
             return self._outcome_of(operation, error), leaving_in(error)
+        else:
+            return outcome, None
         finally:
             self._scope = None
 

@@ -118,6 +118,7 @@ class Crew:
                 return False
         return mode is True
 
+    @trio.lowlevel.enable_ki_protection
     async def _body(self, index: int, prepared: Prepared) -> None:
         """Run one body, keep what it came to, and report how it ended (C4)."""
         started = False

@@ -20,7 +20,11 @@ class Services(Protocol):
 
     @property
     def thread_id(self) -> int:
-        """The thread that agents are used from (D2)."""
+        """The thread that agents are used from; none while the host is not usable (D2)."""
+        ...
+
+    def check_here(self) -> None:
+        """Raise ``MisuseError`` unless called where the host runs (D2)."""
         ...
 
     @property

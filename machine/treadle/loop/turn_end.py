@@ -22,7 +22,10 @@ async def run_stopping(activity: Activity, operation: Stop) -> i.Stopped:
 
 
 async def run_maintenance(activity: Activity, _operation: Maintain) -> i.Maintained:
-    """Run the task that the agent was claimed for; the outcome is the same however it ends (M1, M3)."""
-    assert activity.task is not None
-    await activity.task.run(activity.signal)
+    """Run the task that the agent was claimed for; the outcome is the same however it ends (M1, M3, N8)."""
+    task = activity.task
+    assert task is not None
+    await task.run(activity.signal)
+    if task.unseen is not None:
+        activity.outbox.report(task.unseen, "a maintenance task that nobody awaits")
     return i.Maintained()

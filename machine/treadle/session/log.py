@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import trio
 
 from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
@@ -186,6 +187,7 @@ class Session:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def append(
         self,
         data: Any,
@@ -231,6 +233,7 @@ class Session:
             self._listener(entry)
         return entry
 
+    @trio.lowlevel.enable_ki_protection
     def commit(self, data: Any, replaces: int | None = None) -> Event:
         """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
         known = BY_CLASS[type(data)]

@@ -100,6 +100,7 @@ class BatchWriter:
         self._spawn, self._report = spawn, report
         self._tick_soon()
 
+    @trio.lowlevel.enable_ki_protection
     def add(self, entry: Event) -> None:
         """See ``SessionWriter``."""
         self._check_process()
@@ -130,6 +131,7 @@ class BatchWriter:
                 "nothing is written here (P2): open another session, or begin processes afresh instead of forking"
             )
 
+    @trio.lowlevel.enable_ki_protection
     async def append(self, entries: Iterable[Event]) -> None:
         """See ``SessionWriter``."""
         for entry in entries:
@@ -146,6 +148,7 @@ class BatchWriter:
         """See ``SessionWriter``."""
         await self._barrier(durable=False)
 
+    @trio.lowlevel.enable_ki_protection
     async def _barrier(self, *, durable: bool) -> None:
         self._check_process()
         if (self._durable if durable else self._written) < self._accepted:
@@ -211,6 +214,7 @@ class BatchWriter:
             self._hurry = trio.Event()
             self._spawn(self._tick)
 
+    @trio.lowlevel.enable_ki_protection
     async def _tick(self) -> None:
         """Write after each window for as long as there is something to write."""
         try:
@@ -226,6 +230,7 @@ class BatchWriter:
         finally:
             self._ticking = False
 
+    @trio.lowlevel.enable_ki_protection
     async def close(self) -> None:
         """See ``SessionWriter``."""
         self._check_process()

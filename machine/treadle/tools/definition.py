@@ -80,12 +80,15 @@ class Tool:
         output_schema: JSON schema that the returned value must fit.
         render: turns the value into what the model reads.
         final_content: last word on the content, after all hooks.
-        timeout: seconds the body may take.
+        timeout: seconds the body may take; then it is cancelled and the result is a timeout. A sync one cannot be
+            interrupted: its thread is waited for, and what it returned too late is dropped, unless it is
+            ``abandon_on_cancel``, which ends the call at once.
         parallel: ``True``, or a function of the arguments that answers ``True``, lets calls overlap; anything else
             runs alone (K4).
         present_call: renders a call for people (K11).
         present_result: renders a result for people (K11).
-        abandon_on_cancel: a cancelled worker thread is not waited for; its late result is dropped (C10).
+        abandon_on_cancel: a worker thread that was cancelled or ran out of time is not waited for; its late result is
+            dropped (C10).
         max_result_bytes: how much of the result the model reads (K9).
     """
 
