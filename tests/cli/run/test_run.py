@@ -1,5 +1,6 @@
 """``treadle run`` with a prompt, and with lines from a pipe: streams, exit statuses, errors, sessions."""
 
+import errno
 import io
 import os
 import subprocess
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from tests.cli.chat_server import ChatServer, serving
 from tests.cli.terminal import call, environment
-from treadle.errors import StoreFailure, ToolError
+from treadle.errors import ToolError
 from treadle.models.scripted import Answer, Call, ScriptedModel
 from treadle.tools.definition import tool
 from treadle.words.failures import Failure
@@ -346,10 +347,10 @@ def test_e3_an_answer_that_nobody_reads_and_one_without_a_place_are_failures(tmp
 def test_e3_a_session_that_could_not_be_stored_is_a_failure_told_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    async def full(*_: object) -> None:
-        raise StoreFailure("no room")
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("treadle_adapters.stores.jsonl.JsonlWriter.append", full)
+    monkeypatch.setattr("treadle_adapters.stores.jsonl.AppendFile.append", full)
     assert play("hello", script=["Hi."]) == 1
     streams = capsys.readouterr()
     assert streams.out == "Hi.\n"
