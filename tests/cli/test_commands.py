@@ -10,6 +10,8 @@ import pytest
 import treadle
 from tests.cli.terminal import ROOT, environment
 from treadle import MisuseError, SessionLocked
+from tests.cli.terminal import ROOT, Terminal, environment
+from treadle.errors import MisuseError, SessionLocked
 from treadle_cli import main, mounts
 from treadle_cli.commands import run_command
 from treadle_cli.mounts import MOUNTS, Mount, chosen
@@ -56,9 +58,34 @@ def test_an_unknown_command_names_the_known_ones(capsys: Capture) -> None:
     assert "demo" in told
 
 
-def test_an_unknown_option_is_a_wrong_call(capsys: Capture) -> None:
-    assert main(["demo", "--quick"]) == 2
-    assert "--quick" in capsys.readouterr().err
+@pytest.mark.parametrize(("option", "near"), [("--foo", ""), ("--quick", ""), ("--faste", "Did you mean --fast?")])
+def test_e8_an_unknown_option_gets_no_suggestion_but_a_near_one(option: str, near: str, capsys: Capture) -> None:
+    assert main(["demo", option]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"treadle: Unknown option: {option}." + (f" {near}" if near else "")
+    assert told[1].strip() == "treadle demo --help shows what there is"
+
+
+def test_e8_a_log_that_is_not_there_is_said_to_be_unreadable(tmp_path: Any, capsys: Capture) -> None:
+    assert main(["check", str(tmp_path / "none.jsonl")]) == 1
+    told = capsys.readouterr().out
+    assert "none.jsonl: cannot be read" in told
+    assert "finding" not in told
+
+
+def test_e9_the_list_of_sessions_does_not_cut_an_id(tmp_path: Any) -> None:
+    folder = str(tmp_path / "kept")
+    assert main(["run", "--session-dir", folder, "hello"]) == 0
+    (log,) = (tmp_path / "kept").glob("*.jsonl")
+    with Terminal(["sessions", "list", "--session-dir", folder], tmp_path, columns=80) as terminal:
+        assert terminal.end() == 0
+        assert terminal.rows[1].startswith(log.stem + " ")
+
+
+@pytest.mark.parametrize("mount", MOUNTS, ids=lambda mount: " ".join(mount.path))
+def test_e9_no_help_shows_raw_backticks(mount: Mount, capsys: Capture) -> None:
+    main([*mount.path, "--help"])
+    assert "``" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("mount", MOUNTS, ids=lambda mount: " ".join(mount.path))

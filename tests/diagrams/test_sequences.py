@@ -305,3 +305,17 @@ def test_a_log_that_breaks_every_rule_is_drawn_all_the_same(data: list[Any]):
     transcript(events)
     states_of(events)
     assert session_page(HEADER, events)
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS])
+def test_e11_no_label_covers_a_bar(name: str):
+    rects = [{**each.attrib} for each in ET.fromstring(sequence_svg(scripted(name))).iter(f"{SVG}rect")]
+    box = [
+        (r["class"].split()[0], *(float(r[k]) for k in ("x", "y", "width", "height"))) for r in rects if "class" in r
+    ]
+    labels = [rest for kind, *rest in box if kind == "halo"]
+    bars = [rest for kind, *rest in box if kind == "bar"]
+    for x, y, width, height in labels:
+        for left, top, wide, high in bars:
+            beside = x + width <= left or left + wide <= x
+            assert beside or y + height <= top + 4 or top + high <= y, (name, (x, y, width), (left, top))

@@ -168,10 +168,33 @@ def test_every_message_that_was_typed_is_in_the_history_once(folder: Path) -> No
 
 
 def test_only_the_owner_can_read_the_log(tmp_path: Path) -> None:
-    (tmp_path / "session.jsonl").write_text("an old one")
+    played(tmp_path)
     (tmp_path / "session.jsonl").chmod(0o644)
     played(tmp_path)
     assert stat.S_IMODE((tmp_path / "session.jsonl").stat().st_mode) == 0o600
+
+
+def test_e4_a_session_that_was_gone_on_with_is_not_overwritten_and_the_advice_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "session.jsonl"
+    for _ in range(2):
+        assert main(["demo", "--fast"]) == 0
+        assert "treadle run --session-dir . --resume session\n" in capsys.readouterr().out
+    assert main(["run", "--session-dir", ".", "--resume", "session", "thank you"]) == 0
+    kept = log.read_bytes()
+    assert main(["demo", "--fast"]) == 0
+    assert "treadle run --session-dir . --resume session-2\n" in capsys.readouterr().out
+    assert log.read_bytes() == kept
+    assert main(["run", "--session-dir", ".", "--resume", "session-2", "thank you"]) == 0
+
+
+def test_e4_a_file_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").write_text("a text of somebody's own")
+    played(tmp_path)
+    assert (tmp_path / "session.jsonl").read_text() == "a text of somebody's own"
+    assert stored(tmp_path / "session-2.jsonl").header.id == "session-2"
 
 
 def test_the_drawing_marks_the_walked_path(folder: Path) -> None:

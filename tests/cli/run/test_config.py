@@ -77,3 +77,16 @@ def test_a_wrong_file_and_a_missing_one_are_told(tmp_path: Path, capsys: Capture
     assert "missing required field" in capsys.readouterr().err.replace("\n", " ")
     assert main(["run", "hello", "--agent", "x"]) == 2
     assert "--config" in capsys.readouterr().err
+
+
+@pytest.mark.rule("O8")
+def test_e6_tools_of_the_file_come_from_modules_beside_it(tmp_path: Path, file: str, capsys: Capture) -> None:
+    (tmp_path / "loom_beside.py").write_text('def weave(thread: str) -> str:\n    "Weave."\n    return thread\n')
+    path = Path(file)
+    path.write_text('[tools]\nuse = ["loom_beside:weave"]\n' + path.read_text())
+    assert main(["run", "hello", "--config", file]) == 0
+    log = next((tmp_path / "sessions").rglob("kept*"))
+    assert "weave" in log.read_text()
+    path.write_text(path.read_text().replace("loom_beside:weave", "loom_beside:knit"))
+    assert main(["run", "hello", "--config", file]) != 0
+    assert "loom_beside:knit" in capsys.readouterr().err.replace("\n", " ")

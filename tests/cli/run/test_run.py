@@ -1,5 +1,6 @@
 """``treadle run`` with a prompt, and with lines from a pipe: streams, exit statuses, errors, sessions."""
 
+import errno
 import io
 import os
 import subprocess
@@ -16,6 +17,10 @@ from tests.cli.chat_server import ChatServer, serving
 from tests.cli.terminal import call, environment
 from treadle import Answer, Call, Failure, ScriptedModel, ToolError, tool
 from treadle.errors import StoreFailure
+from treadle.errors import ToolError
+from treadle.models.scripted import Answer, Call, ScriptedModel
+from treadle.tools.definition import tool
+from treadle.words.failures import Failure
 from treadle_cli import main
 from treadle_cli.exits import Exit, advice_for, exit_of
 from treadle_cli.run.narration import Narrator, failure_text
@@ -344,10 +349,10 @@ def test_e3_an_answer_that_nobody_reads_and_one_without_a_place_are_failures(tmp
 def test_e3_a_session_that_could_not_be_stored_is_a_failure_told_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    async def full(*_: object) -> None:
-        raise StoreFailure("no room")
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("treadle_adapters.stores.jsonl.JsonlWriter.append", full)
+    monkeypatch.setattr("treadle_adapters.stores.jsonl.AppendFile.append", full)
     assert play("hello", script=["Hi."]) == 1
     streams = capsys.readouterr()
     assert streams.out == "Hi.\n"

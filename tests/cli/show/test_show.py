@@ -243,7 +243,7 @@ def test_a_session_is_followed_as_it_grows_until_interrupted(tmp_path: Path) -> 
             terminal.until("completed")
         terminal.type(CONTROL_C)
         assert terminal.end() == 130
-    assert "Traceback" not in terminal.screen
+    assert "Traceback" not in terminal.text
 
 
 def test_a_followed_file_that_is_cut_short_is_no_silent_wait(tmp_path: Path) -> None:
