@@ -37,8 +37,9 @@ class Interrupter:
         self.sent = False
         threading.Thread(target=self._wait, daemon=True).start()
 
+    @trio.lowlevel.enable_ki_protection
     def see(self, _: object) -> None:
-        """A turn is under way."""
+        """A turn is under way. Protected: an interrupted ``threading.Event`` may stay locked for ever."""
         self._seen.set()
 
     def _wait(self) -> None:

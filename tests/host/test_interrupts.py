@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from treadle.session import StoredSession
+from treadle import Agent, Answer, Call, ScriptedModel, State, open_agent, tool
+from treadle.hooks.points import PRE_STEP, SESSION_EVENT
+from treadle.session.store import StoredSession
 from treadle_adapters.stores import open_store
 from treadle_specs.logs.checker import check_events
 
@@ -61,3 +66,65 @@ def test_ctrl_c_at_a_random_moment_ends_the_program_and_leaves_a_sound_log(
             found = check_events(session.events, header=session.header, finished=True)
             assert not found.findings, job
             assert session.torn is None
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.rule("H11", "H5", "N3")
+@pytest.mark.parametrize("where", ["tool", "hook", "listener"])
+def test_ctrl_c_reaches_a_tool_or_listener_that_computes(where: str) -> None:
+    beyond: list[str] = []
+    agents: list[Agent] = []
+
+    def compute(*_: object) -> None:
+        interrupt()
+        beyond.append("not interrupted")
+
+    @tool
+    async def work() -> None:
+        compute()
+
+    async def decide(_: object, proceed: Any) -> Any:
+        compute()
+        return await proceed()
+
+    async def main() -> None:
+        async with open_agent(model=ScriptedModel([Answer(calls=[Call("work")])], default="x"), tools=[work]) as agent:
+            agents.append(agent)
+            if where == "hook":
+                agent.scope.on(PRE_STEP, decide)
+            elif where == "listener":
+                agent.scope.on(SESSION_EVENT, lambda _: compute())
+            agent.followup("go")
+            await agent.when_idle()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert beyond == []
+    assert agents[0].session.events[-1].type == "turn/end"
+
+
+@pytest.mark.rule("H11", "O4")
+def test_ctrl_c_while_the_host_is_left_waits_until_everything_is_wound_down() -> None:
+    done: list[str] = []
+    agents: list[Agent] = []
+
+    async def clean_up() -> None:
+        interrupt()
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+            interrupt()
+        done.append("cleaned up")
+
+    async def main() -> None:
+        async with open_agent(model=ScriptedModel(["x"])) as agent:
+            agents.append(agent)
+            agent.scope.defer(clean_up)
+            await agent.ask("go")
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert done == ["cleaned up"]
+    assert agents[0].state is State.DISPOSED

@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from ..containment import LEAVING, interruptible, interruptibly, leaving_in, without_cancelled
 from ..errors import HookError
@@ -100,6 +100,10 @@ class Listener:
     function: Callable[..., Any]
     scope: Nest
     alive: bool = True
+    is_async: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.is_async = inspect.iscoroutinefunction(self.function)
 
     @property
     def name(self) -> str:
@@ -118,7 +122,8 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
     for listener in listeners:
         if listener.alive:
             try:
-                result = interruptible(listener.function, payload)
+                function = listener.function
+                result = function(payload) if listener.is_async else interruptible(function, payload)
                 if result is not None and inspect.isawaitable(result):
                     _detach(listener, result, report)
             except LEAVING as error:
@@ -156,7 +161,8 @@ async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
     """Await every living listener in order; the first failure propagates (H1)."""
     for listener in listeners:
         if listener.alive:
-            result = interruptible(listener.function, payload)
+            function = listener.function
+            result = function(payload) if listener.is_async else interruptible(function, payload)
             if result is not None and inspect.isawaitable(result):
                 await interruptibly(result)
 
@@ -191,7 +197,9 @@ async def waterfall(
         return await base()
     # A partial, and no function within: one that calls itself would be garbage that only the collector can free.
     proceed = partial(waterfall, point, listeners, payload, base, index) if index < count else base
-    result: Any = interruptible(listener.function, payload, proceed)
+    function = listener.function
+    # Making a coroutine computes nothing; interrupted right after, it would never be awaited.
+    result: Any = function(payload, proceed) if listener.is_async else interruptible(function, payload, proceed)
     kind = type(result)  # pyright: ignore[reportUnknownVariableType]  # anything at all
     if kind is CoroutineType or inspect.isawaitable(result):
         result = await interruptibly(result)
