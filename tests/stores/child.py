@@ -159,9 +159,9 @@ def counting(path: Path, killer: Killer) -> Any:
 
 
 def answer(request: Any) -> Answer:
-    """Two turns of three ask for tools."""
+    """Two answers of three ask for tools, whatever a kill left in the history: a turn adds three messages at least."""
     number = len(request.messages)
-    if number % 3:
+    if number // 3 % 3:
         return Answer(
             f"answer {number} \u6c49", calls=[Call("count", {}, f"{request.attempt_id}-{n}") for n in range(2)]
         )

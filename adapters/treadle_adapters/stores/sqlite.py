@@ -85,12 +85,10 @@ class SqliteStore:
 
     async def writing(self, function: Callable[..., T], *args: Any, on: Identity | None = None) -> T:
         """Run a transaction on the writing connection, to its end; ``on`` the database it is meant for, if that is open."""
-        link = self._writer_link
-
-        async def write() -> T:
-            return await link.run(function, *args, writes=True, on=on)
-
-        return await to_end(self._run, write)
+        with trio.CancelScope(shield=True):
+            run = partial(self._writer_link.run, function, *args, writes=True, on=on)
+            result = await self._run(run)
+        return result
 
     async def _reading(self, function: Callable[..., T], *args: Any) -> T:
         return await self._run(partial(self._reader_link.run, function, *args, writes=False))
