@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import treadle
-from tests.cli.terminal import ROOT, environment
-from treadle import MisuseError, SessionLocked
 from tests.cli.terminal import ROOT, Terminal, environment
+from treadle import MisuseError, SessionLocked
 from treadle.errors import MisuseError, SessionLocked
 from treadle_cli import main, mounts
 from treadle_cli.commands import run_command

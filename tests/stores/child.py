@@ -158,9 +158,9 @@ def counting(path: Path, killer: Killer) -> Any:
 
 
 def answer(request: Any) -> Answer:
-    """Two turns of three ask for tools."""
+    """Two answers of three ask for tools, whatever a kill left in the history: a turn adds three messages at least."""
     number = len(request.messages)
-    if number % 3:
+    if number // 3 % 3:
         return Answer(
             f"answer {number} \u6c49", calls=[Call("count", {}, f"{request.attempt_id}-{n}") for n in range(2)]
         )
@@ -211,17 +211,16 @@ def fork_agents() -> None:
 
 
 if __name__ == "__main__":
-    what, *given = sys.argv[1:]
-    match what:
-        case "hold":
-            trio.run(hold, *given)
-        case "unclosed":
-            unclosed(*given)
-        case "forked":
-            trio.run(forked, *given)
-        case "full":
-            trio.run(full, *given)
-        case "inside":
-            inside(*given)
+    match sys.argv[1:]:
+        case ["hold", kind, directory, session_id]:
+            trio.run(hold, kind, directory, session_id)
+        case ["unclosed", kind, directory]:
+            unclosed(kind, directory)
+        case ["forked", kind, directory, session_id]:
+            trio.run(forked, kind, directory, session_id)
+        case ["full", kind, directory]:
+            trio.run(full, kind, directory)
+        case ["inside", database]:
+            inside(database)
         case _:
             fork_agents()

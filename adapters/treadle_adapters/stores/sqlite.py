@@ -81,7 +81,11 @@ class SqliteStore:
 
     async def writing(self, function: Callable[..., T], *args: Any, on: Identity | None = None) -> T:
         """Run a transaction on the writing connection, to its end; ``on`` the database it is meant for, if that is open."""
-        return await to_end(self._run, partial(self._writer_link.run, function, *args, writes=True, on=on))
+
+        async def write() -> T:
+            return await self._run(partial(self._writer_link.run, function, *args, writes=True, on=on))
+
+        return await to_end(write)
 
     async def _reading(self, function: Callable[..., T], *args: Any) -> T:
         return await self._run(partial(self._reader_link.run, function, *args, writes=False))

@@ -94,18 +94,17 @@ class Link:
                 self._let_go()
             if on is not None and on != self.database:
                 raise self._gone()
-            if self._db is None:
-                self._open()
-            self._db.set_busy_timeout(max(1, int((deadline - time.monotonic()) * 1000)))
+            db = self._db if self._db is not None else self._open()
+            db.set_busy_timeout(max(1, int((deadline - time.monotonic()) * 1000)))
             try:
-                result = function(self._db)
+                result = function(db)
             except apsw.BusyError as error:
                 raise self._blocked(error) from error
             if writes and not self._in_place():
                 raise self._gone()
             return result
 
-    def _open(self) -> None:
+    def _open(self) -> tables.Connection:
         make_directory(self.path.parent)
         _make_file(self.path)
         before = identity_of(self.path)
@@ -124,6 +123,7 @@ class Link:
             raise
         self._db, self._files = db, {self.path: before, **files}
         self._sizes = {}
+        return db
 
     def _in_place(self) -> bool:
         """Whether the paths lead to the files that the connection has open; what became shorter is examined."""
@@ -144,7 +144,7 @@ class Link:
 
     def _examine(self) -> None:
         """A compaction makes a database shorter, and so does what cuts it off."""
-        db = apsw.Connection(str(self.path))
+        db: tables.Connection = apsw.Connection(str(self.path))
         try:
             found = db.pragma("quick_check")
         finally:

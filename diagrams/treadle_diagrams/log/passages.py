@@ -100,7 +100,7 @@ def states_of(events: Iterable[Event]) -> tuple[Reached, ...]:
 
 
 def _read(events: Iterable[Event], *, inherited: bool) -> _Reader:
-    told = [entry for entry in steadied(events) if isinstance(entry.data, _TOLD)]
+    told = steadied([entry for entry in events if isinstance(entry.data, _TOLD)])
     ends = {entry.data.turn: entry.data.reason for entry in told if isinstance(entry.data, TurnEnd)}
     reader = _Reader(ends, inherited=inherited)
     for entry, following in zip_longest(told, told[1:]):

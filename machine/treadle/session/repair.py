@@ -116,26 +116,25 @@ def repair(events: Sequence[Event]) -> list[Any]:
     claims that no step decided about become user messages, then step and turn end, ``interrupted``.
 
     Raises:
-        SessionCorrupt: a turn is open, and the inbox splices do not fold (I6).
+        SessionCorrupt: the inbox splices do not fold (I6).
     """
-    start = _open_turn(events)
-    if start is None:
+    start, state = _open_turn(events), _Turn()
+    for entry in events[:start]:
+        if type(data := entry.data) is InboxSpliced:
+            state.inbox.fold(data, entry.seq)
+    if start == len(events):
         return []
-    state = _Turn()
-    for seq in range(start):
-        if type(data := events[seq].data) is InboxSpliced:
-            state.inbox.fold(data, seq)
     for entry in events[start:]:
         state.take(entry)
     return state.closing()
 
 
-def _open_turn(events: Sequence[Event]) -> int | None:
-    """Where the turn began that is open at the end."""
+def _open_turn(events: Sequence[Event]) -> int:
+    """Where the turn began that is open at the end; the end when none is."""
     for seq in range(len(events) - 1, -1, -1):
-        kind = type(events[seq].data)
-        if kind is TurnEnd:
-            return None
-        if kind is TurnStart:
+        data = events[seq].data
+        if isinstance(data, TurnEnd):
+            break
+        if isinstance(data, TurnStart):
             return seq
-    return None
+    return len(events)

@@ -16,7 +16,6 @@ from rich.console import Console
 from tests.cli.chat_server import ChatServer, serving
 from tests.cli.terminal import call, environment
 from treadle import Answer, Call, Failure, ScriptedModel, ToolError, tool
-from treadle.errors import StoreFailure
 from treadle.errors import ToolError
 from treadle.models.scripted import Answer, Call, ScriptedModel
 from treadle.tools.definition import tool
