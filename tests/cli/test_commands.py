@@ -10,7 +10,6 @@ import pytest
 import treadle
 from tests.cli.terminal import ROOT, Terminal, environment
 from treadle import MisuseError, SessionLocked
-from treadle.errors import MisuseError, SessionLocked
 from treadle_cli import main, mounts
 from treadle_cli.commands import run_command
 from treadle_cli.mounts import MOUNTS, Mount, chosen

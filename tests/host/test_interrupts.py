@@ -16,9 +16,8 @@ import pytest
 import trio
 
 from treadle import Agent, Answer, Call, ScriptedModel, State, open_agent, tool
-from treadle.hooks.points import PRE_STEP, SESSION_EVENT
+from treadle.hooks import PRE_STEP, SESSION_EVENT
 from treadle.session import StoredSession
-from treadle.session.store import StoredSession
 from treadle_adapters.stores import open_store
 from treadle_specs.logs.checker import check_events
 

@@ -10,13 +10,12 @@ import pytest
 from tests.stage import Stage, note, stage
 from treadle import ByHook, ToolOutput, message, tool
 from treadle.errors import InvalidData, MisuseError
-from treadle.hooks.decisions import Allow, Enter
-from treadle.hooks.points import PRE_STEP, PROMPT_SUBMIT
+from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, Allow, Enter
 from treadle.lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes
-from treadle.models.bounds import LARGEST_ANSWER, AnswerBounds
-from treadle.words.events import UserMessageAdded, encode_event
+from treadle.models import AnswerBounds, BlockEnd, BlockStart, Finish, Finished, TextDelta
+from treadle.models.bounds import LARGEST_ANSWER
+from treadle.session import UserMessageAdded, encode_event
 from treadle.words.messages import check_batch
-from treadle.words.stream import BlockEnd, BlockStart, Finish, Finished, TextDelta
 
 LARGE = "x" * (MAX_PART_BYTES + 1)
 """Text that no event takes."""

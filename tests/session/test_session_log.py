@@ -25,8 +25,8 @@ from treadle import (
     tool,
 )
 from treadle.errors import InvalidData
-from treadle.lossless import MAX_DEPTH, check_depth, check_json
-from treadle.models import CallConfig, ToolResult, repair_text, text_of
+from treadle.lossless import MAX_DEPTH, check_json
+from treadle.models import CallConfig, ToolResult, check_depth, repair_text, text_of
 from treadle.session import (
     Append,
     AssistantAttempt,

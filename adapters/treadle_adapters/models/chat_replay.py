@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from treadle.errors import InvalidData
-from treadle.lossless import check_depth
-from treadle.models import repair_text
+from treadle.models import check_depth, repair_text
 
 from .encoding import encode
 from .shapes import as_list, as_object, as_text

@@ -10,8 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from treadle import Failure, ModelFailure
-from treadle.lossless import text_is_lossless
-from treadle.models import Code
+from treadle.models import Code, text_is_lossless
 
 from .writer import too_much
 

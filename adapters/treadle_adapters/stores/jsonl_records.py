@@ -8,8 +8,7 @@ from attrs import define, field
 
 from treadle import Event, SessionCorrupt, TreadleError
 from treadle.errors import InvalidData
-from treadle.session import Reader, TornTail, misplaced
-from treadle.session.lines import header_of, is_blank, lines_of, torn_at
+from treadle.session import Reader, TornTail, header_of, is_blank, lines_of, misplaced, torn_at
 
 
 @define

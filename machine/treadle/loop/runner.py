@@ -121,6 +121,7 @@ class Runner:
 
     # --- the task -----------------------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self) -> None:
         """Run operations until none is owed.
 

@@ -4,7 +4,7 @@ What writes an adapter finds it here: what it is given (a request with its messa
 and how it fails. May import: the root, ``words``.
 """
 
-from ..lossless import repair_text
+from ..lossless import check_depth, repair_text, text_is_lossless
 from ..words.call_config import CallConfig, ToolSchema
 from ..words.failures import MAX_MESSAGE, Code, Failure, ModelFailure, clean_failure, describe
 from ..words.messages import (
@@ -104,9 +104,11 @@ __all__ = [
     "UsageReport",
     "UserMessage",
     "UserSource",
+    "check_depth",
     "clean_failure",
     "describe",
     "exceeded",
     "repair_text",
+    "text_is_lossless",
     "text_of",
 ]

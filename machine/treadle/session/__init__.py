@@ -53,6 +53,7 @@ from ..words.reasons import (
 )
 from .codec import Reader, encode_header, read_header
 from .fork import fork, fork_stored
+from .lines import header_of, is_blank, lines_of, torn_at
 from .log import FORMAT_VERSION, Session, SessionHeader, new_header, wall_clock
 from .memory import MemoryStore, misplaced, title_of
 from .projections import Projection
@@ -138,7 +139,10 @@ __all__ = [
     "event",
     "fork",
     "fork_stored",
+    "header_of",
+    "is_blank",
     "known_types",
+    "lines_of",
     "misplaced",
     "new_header",
     "new_id",
@@ -148,5 +152,6 @@ __all__ = [
     "session_id",
     "title_of",
     "to_builtins",
+    "torn_at",
     "wall_clock",
 ]

@@ -22,7 +22,7 @@ from attrs import define, field, frozen
 
 from treadle import Event, SessionHeader, TreadleError
 from treadle.errors import InvalidData, SessionFormatUnsupported
-from treadle.session.lines import header_of, is_blank, lines_of, torn_at
+from treadle.session import header_of, is_blank, lines_of, torn_at
 from treadle.testing import LogMonitor
 
 Json = dict[str, Any]

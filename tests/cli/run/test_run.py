@@ -16,10 +16,6 @@ from rich.console import Console
 from tests.cli.chat_server import ChatServer, serving
 from tests.cli.terminal import call, environment
 from treadle import Answer, Call, Failure, ScriptedModel, ToolError, tool
-from treadle.errors import ToolError
-from treadle.models.scripted import Answer, Call, ScriptedModel
-from treadle.tools.definition import tool
-from treadle.words.failures import Failure
 from treadle_cli import main
 from treadle_cli.exits import Exit, advice_for, exit_of
 from treadle_cli.run.narration import Narrator, failure_text
