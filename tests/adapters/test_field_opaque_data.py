@@ -153,7 +153,7 @@ async def test_c12_a_key_that_an_answer_echoes_reaches_nobody(form: str, size: i
     text = f"Your key is {FORMS[form]}, and that is all."
     parts = [text[at : at + size] for at in range(0, len(text), size)]
     if field == "arguments":
-        wrap = [
+        wrap: list[dict[str, Any]] = [
             {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "t", "arguments": part}}]} for part in parts
         ]
     else:
