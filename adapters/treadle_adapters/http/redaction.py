@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import quote
@@ -30,8 +30,13 @@ LEAST_HELD = 4
 CONTEXT = 8
 """How many characters that are out already are remembered: a secret may have begun in them."""
 
+LONG_TEXT = 1_000_000
+"""In longer texts a secret with white space between its characters is not looked for."""
+
+LONGEST_HELD = 8_192
+"""How many characters are held back at most; a secret stretched further by white space is not recognised (X3)."""
+
 _ESCAPE = re.compile("%[0-9A-F]{2}")
-_BLANKS = r"[\s\\]{0,6}"
 
 
 class Secrets:
@@ -44,31 +49,39 @@ class Secrets:
 
     def __init__(self, values: Iterable[str], shortest: int = SHORTEST_SECRET) -> None:
         forms = {form for value in values if len(value) >= shortest for form in _forms(value) if len(form) >= shortest}
-        ordered = sorted(forms, key=lambda form: (-len(form), form))
-        spaced = [_BLANKS.join([re.escape(character) for character in form]) for form in ordered]
-        self._pattern = re.compile("|".join(spaced)) if spaced else None
-        self._forms = ordered
-        self._beginnings = {form[:length]: len(form) for form in ordered for length in range(LEAST_HELD, len(form))}
-        self._firsts = (
-            re.compile("[" + re.escape("".join(sorted({form[0] for form in ordered}))) + "]") if forms else None
-        )
-        self.least = min([len(form) for form in ordered], default=0) - LEAST_HELD
-        self.longest = 2 * max([len(form) for form in ordered], default=0)
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._beginnings = {form[:length]: len(form) for form in self._forms for length in range(LEAST_HELD, len(form))}
+        self._pieces = {form[at : at + LEAST_HELD] for form in forms for at in range(len(form) - LEAST_HELD)}
+        self._longest = max(map(len, forms), default=0)
+        self.least = min(map(len, forms), default=0) - LEAST_HELD
 
     def __bool__(self) -> bool:
-        return self._pattern is not None
+        return bool(self._forms)
 
     def hide(self, text: str) -> str:
         """Replace every secret in ``text``, also one that the text's end cuts off."""
-        if self._pattern is None:
-            return text
-        hidden = self._pattern.sub(HIDDEN, text)
+        hidden = self.hide_whole(text)
         start = self.beginning(hidden.rstrip("…"))
         return hidden if start is None else hidden[:start] + HIDDEN
 
     def hide_whole(self, text: str) -> str:
         """Replace every whole secret in ``text``."""
-        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+        squeezed = _squeezed(text)
+        if not any([form in squeezed for form in self._forms]):
+            return text
+        if len(text) > LONG_TEXT:
+            for form in self._forms:
+                text = text.replace(form, HIDDEN)
+            return text
+        places = [at for at, character in enumerate(text) if not (character.isspace() or character == "\\")]
+        out: list[str] = []
+        done = at = 0
+        for start, end in sorted([found for form in self._forms for found in _occurrences(form, squeezed)]):
+            if start >= at:
+                out += [text[done : places[start]], HIDDEN]
+            if end > at:
+                done, at = places[end - 1] + 1, end
+        return "".join([*out, text[done:]])
 
     def hide_inside(self, value: Any) -> Any:
         """Replace every whole secret in the texts of a JSON value."""
@@ -82,12 +95,12 @@ class Secrets:
 
     def beginning(self, text: str) -> int | None:
         """Where the end of ``text`` begins to look like a secret; ``None`` when it does not."""
-        if self._firsts is None:
+        tail = _squeezed(text)[-self._longest :] if self._forms else ""
+        if tail[-LEAST_HELD:] not in self._pieces:
             return None
-        offset = max(len(text) - self.longest, 0)
-        for found in self._firsts.finditer(text, offset):
-            if _squeezed(text[found.start() :]) in self._beginnings:
-                return found.start()
+        for at in range(len(tail) - LEAST_HELD + 1):
+            if tail[at:] in self._beginnings:
+                return _counted_back(text, len(tail) - at)
         return None
 
     def is_mostly_told(self, text: str) -> bool:
@@ -134,6 +147,8 @@ class Stream:
             text, context = hidden, hidden[:shared]
         start = secrets.beginning(text)
         start = len(text) if start is None else max(start, len(context))
+        if len(text) - start > LONGEST_HELD:
+            start = len(text)
         self._held = text[start:]
         out = text[len(context) : start]
         self._context = (context + out)[-CONTEXT:]
@@ -170,3 +185,19 @@ def _forms(secret: str) -> set[str]:
 
 def _squeezed(text: str) -> str:
     return "".join(text.split()).replace("\\", "")
+
+
+def _occurrences(form: str, text: str) -> Iterator[tuple[int, int]]:
+    at = text.find(form)
+    while at >= 0:
+        yield at, at + len(form)
+        at = text.find(form, at + len(form))
+
+
+def _counted_back(text: str, count: int) -> int:
+    """Where the last ``count`` characters of ``text`` begin, white space and backslashes left out."""
+    at = len(text)
+    while count:
+        at -= 1
+        count -= not (text[at].isspace() or text[at] == "\\")
+    return at

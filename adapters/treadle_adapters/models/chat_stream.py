@@ -152,7 +152,7 @@ class ChatDecoder(Decoder):
             self._calls.add(delta["tool_calls"])
         if delta.get("function_call"):
             self._calls.add([{"index": 0, "function": delta["function_call"]}])
-        if len(delta) > 1:
+        if len(delta) > 1 or "content" not in delta:
             self._data.take(delta)
 
     def _retell(self, message: dict[str, Any]) -> None:

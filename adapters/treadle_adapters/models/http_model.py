@@ -43,7 +43,8 @@ class HTTPOptions(TypedDict):
     """What every adapter over HTTP takes, as keyword arguments.
 
     Attributes:
-        api_key: the credential itself.
+        api_key: the credential itself. It is hidden in answers and errors that echo it (``http.redaction`` says in
+            which forms), unless it is shorter than 8 characters, or shorter than 12 and without a digit (X1).
         api_key_env: the environment variable that holds it, read at each attempt. With neither, none is sent.
         name: the adapter's name (Q10).
         headers: sent with every request; their values are treated as secrets (X1).
