@@ -31,7 +31,7 @@ STREAMS = int(os.environ.get("TREADLE_STREAMS", "1000"))
 EVERY = 0.5
 """Seconds between two deltas of one answer."""
 
-CANCELS = 200
+CANCELS = 150
 """Streams that are cancelled, one after the other, each followed by a new one."""
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -76,6 +76,7 @@ class _Crowd:
     open: list[trio.CancelScope] = field(factory=list[trio.CancelScope])
     cancels: list[float] = field(factory=list[float])
     late: list[float] = field(factory=list[float])
+    over: trio.Event = field(factory=trio.Event)
     _cancelled: dict[trio.CancelScope, float] = field(factory=dict[trio.CancelScope, float])
 
     async def fill(self) -> None:
@@ -95,13 +96,15 @@ class _Crowd:
         self.nursery.start_soon(self._stream, trio.Event())
         await trio.sleep(0.01)
 
-    async def beat(self) -> None:
+    async def beat(self, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         """Note how long everybody else takes between two turns of one task."""
-        while True:
-            before = time.thread_time()
-            await trio.lowlevel.checkpoint()
-            self.late.append(1_000 * (time.thread_time() - before))
-            await trio.sleep(0.002)
+        with trio.CancelScope() as scope:
+            task_status.started(scope)
+            while True:
+                before = time.thread_time()
+                await trio.lowlevel.checkpoint()
+                self.late.append(1_000 * (time.thread_time() - before))
+                await trio.sleep(0.002)
 
     async def _stream(self, ready: trio.Event) -> None:
         request = ModelRequest(CallConfig("p", "m"), [user_message("go", "u")], (), "a", "s", Signal())
@@ -111,8 +114,10 @@ class _Crowd:
                     if not ready.is_set():
                         ready.set()
                         self.open.append(scope)
-        if scope in self._cancelled:
+        if scope in self._cancelled:  # not so at the end, when all are cancelled at once
             self.cancels.append(1_000 * (time.thread_time() - self._cancelled.pop(scope)))
+            if len(self.cancels) == CANCELS:
+                self.over.set()
 
 
 async def _crowd() -> _Crowd:
@@ -124,9 +129,11 @@ async def _crowd() -> _Crowd:
         async with OpenAIChat(f"http://127.0.0.1:{port}") as model, trio.open_nursery() as nursery:
             crowd = _Crowd(model, nursery)
             await crowd.fill()
-            nursery.start_soon(crowd.beat)
+            beats = await nursery.start(crowd.beat)
             for _ in range(CANCELS):
                 await crowd.replace()
+            await crowd.over.wait()
+            beats.cancel()
             nursery.cancel_scope.cancel()
     finally:
         server.kill()

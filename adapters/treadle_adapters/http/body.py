@@ -22,7 +22,7 @@ ACCEPT_ENCODING = "gzip, deflate"
 PIECE = 16 * 1024
 """Bytes that are handed over at once, at most; what they hold is worked off without a pause."""
 
-PAUSE_EVERY = 64 * 1024
+PAUSE_EVERY = 32 * 1024
 """Bytes after which other tasks get their turn, however the bytes came; a read counts as 1 KB beside them."""
 
 _READ = 1024
