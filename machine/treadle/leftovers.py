@@ -6,6 +6,8 @@ before and after, which costs two look-ups, and exits what was left, innermost f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import trio
@@ -16,16 +18,20 @@ Standing = tuple[Any, Any]
 """A task, and the innermost scope that it stands in. Trio tells the latter by a private attribute of tasks only."""
 
 
+status_of: Callable[[Any], Any] = attrgetter("_cancel_status")
+"""The innermost scope that a task stands in."""
+
+
 def standing() -> Standing:
     """Where the running task stands; to be given to the others afterwards."""
-    task: Any = trio.lowlevel.current_task()
-    return task, task._cancel_status
+    task = trio.lowlevel.current_task()
+    return task, status_of(task)
 
 
 def _left_entered(before: Standing) -> bool:
     """Whether the running task stands in more than before."""
     task, status = before
-    return task._cancel_status is not status
+    return status_of(task) is not status
 
 
 async def tidy(before: Standing) -> list[str]:
@@ -54,7 +60,7 @@ def _leave_scopes(before: Standing) -> list[str]:
     """Exit cancel scopes down to the next nursery, or to where the task stood."""
     task, left = before[0], list[str]()
     while _left_entered(before):
-        scope, nurseries = task._cancel_status._scope, task.child_nurseries
+        scope, nurseries = status_of(task)._scope, task.child_nurseries
         if nurseries and nurseries[-1].cancel_scope is scope:
             break
         scope.__exit__(None, None, None)

@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.adapters.wires import MemoryTransport, Outcome, outcome, request
-from treadle.words.events import AssistantMessageAdded, Event, decode_event, encode_event
-from treadle.words.messages import AssistantMessage, ToolCall, user_message
+from treadle import AssistantMessage, Event, ToolCall
+from treadle.session import AssistantMessageAdded, decode_event, encode_event
+from treadle.words.messages import user_message
 from treadle_adapters.http.redaction import HIDDEN, Secrets, Stream
 from treadle_adapters.models.openai_chat import OpenAIChat
 

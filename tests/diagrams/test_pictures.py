@@ -28,9 +28,10 @@ def maker() -> ModuleType:
     return module
 
 
-def test_every_picture_that_the_readme_shows_is_there_and_none_lies_about():
+def test_every_picture_that_a_page_shows_is_there_and_none_lies_about():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"docs/pictures/([\w.-]+)", readme))
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"docs/pictures/([\w.-]+)", readme)) | set(re.findall(r"pictures/([\w.-]+)", architecture))
     there = {path.name for path in PICTURES.iterdir() if path.suffix in (".svg", ".png")}
     assert shown == there
     for path in re.findall(r"(?:src|srcset)=\"([^\"]+)\"|!\[[^]]*\]\(([^)]+)\)", readme):

@@ -44,10 +44,12 @@ class Body:
     def __init__(self, response: httpx.Response, release: Callable[[], Awaitable[None]] | None = None) -> None:
         self.response = response
         self._release = release
-        self._raw = cast("AsyncGenerator[bytes]", response.aiter_raw())
+        # A transport of the user's own may hand over a response that is read and unpacked already.
+        whole = response.is_stream_consumed
+        self._raw = _held(response) if whole else cast("AsyncGenerator[bytes]", response.aiter_raw())
         self._pieces: Iterator[bytes] = iter(())
         self._given = 0
-        self._unpack = _Unpacker(response.headers.get("content-encoding", ""))
+        self._unpack = _Unpacker("" if whole else response.headers.get("content-encoding", ""))
 
     async def read(self) -> bytes:
         """The next piece; empty at the end.
@@ -93,6 +95,10 @@ class Body:
             if self._release is not None:
                 release, self._release = self._release, None
                 await release()
+
+
+async def _held(response: httpx.Response) -> AsyncGenerator[bytes]:
+    yield response.content
 
 
 class _Unpacker:

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ..ids import new_id
 from ..kernel.effects import Admitted, Fate, Rejected
-from ..words.messages import USER, Source, Text, UserMessage, check_user_message
+from ..words.messages import MOST_TEXT, USER, Source, Text, UserMessage, check_user_message
 
 
 def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
@@ -20,6 +20,10 @@ def message(text: str, *, id: str | None = None, source: Source = USER) -> UserM
 
 def checked(given: UserMessage | str) -> UserMessage:
     """Check a message, or make one of text (D3)."""
+    if type(given) is str:
+        made = message(given)
+        # Nearly all text needs no second look: ASCII is lossless, and this much of it can be recorded.
+        return made if given.isascii() and len(given) <= MOST_TEXT else check_user_message(made)
     return check_user_message(message(given) if isinstance(given, str) else given)
 
 

@@ -251,9 +251,7 @@ class Driver:
         self._changed()
         (self._runner or self.runner).turn_ended()
         if self.agent.scope.heard[SESSION_FLUSH]:
-            if self._flushes is None:
-                self._flushes = Flushes(self.agent, self.host.spawn, self.outbox.report_listener, self.wake_waiters)
-            flushed = self._flushes.begin()
+            flushed = self.flushes.begin().over
             for receipt in self._settled:
                 receipt.hold_for(flushed.wait)
 

@@ -13,7 +13,7 @@ from ..containment import LEAVING, leaving_in, without_cancelled
 from ..kernel import effects as fx
 from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, status_of, tidy
 from ..words.failures import failure_of
 from ..words.reasons import Cause
 from ..words.signal import SignalSource
@@ -173,12 +173,14 @@ class Runner:
         self._scope = scope
         if self._kernel.cause is not None:
             scope.cancel()
-        before = standing()
+        task = self.task
+        status = status_of(task)
         try:
             outcome = await _RUN[type(operation)](self.activity, operation)
-            await check_left(before, "a hook")
+            if status_of(task) is not status:
+                await check_left((task, status), "a hook")
         except BaseException as error:
-            await tidy(before)
+            await tidy((task, status))
             return self._outcome_of(operation, error), leaving_in(error)
         else:
             return outcome, None
