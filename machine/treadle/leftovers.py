@@ -23,15 +23,21 @@ status_of: Callable[[Any], Any] = attrgetter("_cancel_status")
 
 
 def standing() -> Standing:
-    """Where the running task stands; to be given to the others afterwards."""
-    task = trio.lowlevel.current_task()
+    """Where the running task stands; to be given to the others afterwards.
+
+    Calls on agents may come from outside every task, as from a loop that hosts trio as its guest: nothing stands there.
+    """
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:
+        return None, None
     return task, status_of(task)
 
 
 def _left_entered(before: Standing) -> bool:
     """Whether the running task stands in more than before."""
     task, status = before
-    return status_of(task) is not status
+    return task is not None and status_of(task) is not status
 
 
 async def tidy(before: Standing) -> list[str]:
