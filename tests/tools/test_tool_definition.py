@@ -38,7 +38,7 @@ GOOD = Tool("good", "Does good.", OBJECT, plain)
         ({"name": "new\nline"}, "printable"),
         ({"name": 5}, "printable"),
         ({"description": None}, "needs a description"),
-        ({"description": "\ud800"}, "UTF-8 can carry"),
+        ({"description": "\ud800"}, "UTF-8 cannot carry"),
         ({"execute": "run"}, "needs a function"),
         ({"parameters": {}}, "of type 'object'"),
         ({"parameters": {"type": "array"}}, "of type 'object'"),

@@ -10,7 +10,7 @@ import msgspec
 from attrs import field, frozen
 
 from ..errors import MisuseError
-from ..lossless import MAX_PART_BYTES, text_is_lossless
+from ..lossless import MAX_PART_BYTES, check_text
 from ..words.call_config import ToolSchema
 from ..words.messages import Block, ToolCall, UserMessage
 from ..words.signal import Signal
@@ -133,8 +133,8 @@ def _check_fields(tool: Tool) -> None:
     description = cast("object", tool.description)
     if not isinstance(description, str):
         raise MisuseError(f"tool {name!r} needs a description in text (K1)")
-    if not text_is_lossless(name) or not text_is_lossless(description):
-        raise MisuseError(f"tool {name!r}: name and description must be text that UTF-8 can carry (K1, S1)")
+    check_text(name, "a tool's name")
+    check_text(description, f"the description of tool {name!r}")
     if not callable(tool.execute):
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
     if tool.timeout is not None and not tool.timeout > 0:
