@@ -23,7 +23,7 @@ from treadle.models import CallConfig, ModelInfo, ToolSchema
 
 from .anthropic_stream import MessagesDecoder
 from .decoding import Decoder
-from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name
+from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name, wire_parameters
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
 from .shapes import as_list, as_object
@@ -226,7 +226,7 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
 
 def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
     wire = [
-        {"name": wire_name(tool.name), "description": tool.description, "input_schema": tool.parameters}
+        {"name": wire_name(tool.name), "description": tool.description, "input_schema": wire_parameters(tool)}
         for tool in tools
     ]
     return b',"tools":' + encode(wire)

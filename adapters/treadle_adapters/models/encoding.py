@@ -8,9 +8,12 @@ from typing import Any
 
 import msgspec
 
-from treadle import Block, Text, ToolCall
+from treadle import Block, MisuseError, Text, ToolCall
 from treadle.models import ToolResult, ToolSchema, text_of
 from treadle.session import Opaque, encode_hook
+from treadle.tools.dialect import in_one_dialect
+
+from .shapes import as_list, as_object, as_text
 
 INVALID_ARGUMENTS = "_invalid_arguments"
 """The key under which arguments that are no JSON object are told to the model again."""
@@ -94,6 +97,46 @@ def wire_name(name: str) -> str:
 def names_called(tools: tuple[ToolSchema, ...]) -> dict[str, str]:
     """The tools' own names by those that the provider knows them by, where the two differ."""
     return {wire: tool.name for tool in tools if (wire := wire_name(tool.name)) != tool.name}
+
+
+_NOT_ON_TOP = frozenset(["$ref", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf", "then"])
+_DEEPEST = 8
+
+
+def wire_parameters(tool: ToolSchema) -> dict[str, Any]:
+    """A tool's parameters as every provider takes them.
+
+    They refuse alternatives on top of a schema: those become the properties that any of them has, of which those are
+    required that all of them require. The tool's own schema says the rest when it is called (K3).
+    """
+    try:
+        schema = in_one_dialect(tool.parameters, f"the parameters of tool {tool.name!r}")
+    except MisuseError:
+        return tool.parameters  # of a provider of schemas that nobody checked: whoever is asked may know better
+    if not schema.keys() & _NOT_ON_TOP:
+        return schema if "type" in schema else {"type": "object", **schema}
+    properties, required = _united(schema, schema.get("$defs", {}), 0)
+    kept = {key: value for key, value in schema.items() if key not in _NOT_ON_TOP and key != "additionalProperties"}
+    return kept | {"type": "object", "properties": properties, "required": sorted(required)}
+
+
+def _united(schema: Any, definitions: dict[str, Any], depth: int) -> tuple[dict[str, Any], set[str]]:
+    """The properties that a schema may allow, and those that it requires whatever else holds."""
+    given = as_object(schema)
+    properties, required = dict(as_object(given.get("properties"))), {*as_list(given.get("required"))}
+    if depth == _DEEPEST:
+        return properties, required
+    pointed = as_text(given.get("$ref")).removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+    for part in [*as_list(given.get("allOf")), definitions.get(pointed)]:
+        more, needed = _united(part, definitions, depth + 1)
+        properties, required = more | properties, required | needed
+    for key in ("anyOf", "oneOf"):
+        united = [_united(part, definitions, depth + 1) for part in as_list(given.get(key))]
+        for more, _ in united:
+            properties = more | properties
+        if united:
+            required |= set.intersection(*[needed for _, needed in united])
+    return properties, required
 
 
 def calls_of(content: tuple[Block, ...]) -> list[ToolCall]:

@@ -17,7 +17,7 @@ from treadle import (
 from treadle.models import CallConfig, ToolSchema
 
 from .decoding import Decoder
-from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name
+from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name, wire_parameters
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
 from .responses_stream import KEPT_OF_REASONING, ResponsesDecoder
@@ -133,7 +133,7 @@ def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
             "type": "function",
             "name": wire_name(tool.name),
             "description": tool.description,
-            "parameters": tool.parameters,
+            "parameters": wire_parameters(tool),
         }
         for tool in tools
     ]

@@ -14,7 +14,7 @@ from ..lossless import MAX_PART_BYTES, check_text
 from ..words.call_config import ToolSchema
 from ..words.messages import Block, ToolCall, UserMessage
 from ..words.signal import Signal
-from .schema import Checker, check_schema, schema_of, signature_struct
+from .schema import Checker, schema_of, signature_struct
 
 if TYPE_CHECKING:
     from ..agent.agent import Agent
@@ -75,7 +75,8 @@ class Tool:
     Attributes:
         name: what the model calls it.
         description: what the model is told.
-        parameters: JSON schema of the arguments, an object; a copy is kept.
+        parameters: JSON schema of the arguments, an object; a copy is kept, rewritten into JSON Schema 2020-12 where it is
+            of an older draft or of OpenAPI.
         execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
         output_schema: JSON schema that the returned value must fit.
         render: turns the value into what the model reads.
@@ -114,16 +115,21 @@ class Tool:
         _check_fields(self)
         put = object.__setattr__
         what = f"the parameters of tool {self.name!r}"
-        check_schema(self.parameters, what)
-        put(self, "parameters", msgspec.json.decode(msgspec.json.encode(self.parameters)))
-        checker = Checker(self.parameters, what)
-        if self.parameters.get("type") != "object":
-            raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
+        checker = Checker(_of_object(self.parameters, what), what)
+        put(self, "parameters", checker.schema)
         put(self, "arguments", checker)
         output = self.output_schema
         put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)
         put(self, "schema", ToolSchema(self.name, self.description, self.parameters))
         put(self, "is_async", any(map(inspect.iscoroutinefunction, (self.execute, type(self.execute).__call__))))
+
+
+def _of_object(parameters: Any, what: str) -> Any:
+    """The parameters with the type that arguments have, which servers of tools leave out at times."""
+    kind = cast("dict[str, Any]", parameters).get("type", "object") if isinstance(parameters, dict) else "object"
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
+    return {**parameters, "type": "object"} if isinstance(parameters, dict) else parameters
 
 
 def _check_fields(tool: Tool) -> None:
