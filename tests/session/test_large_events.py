@@ -12,10 +12,10 @@ from treadle import ToolOutput, message, tool
 from treadle.errors import InvalidData, MisuseError
 from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, Allow, Enter
 from treadle.lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes
-from treadle.models.bounds import LARGEST_ANSWER, AnswerBounds
-from treadle.words.events import encode_event
+from treadle.models import AnswerBounds, BlockEnd, BlockStart, Finish, Finished, TextDelta
+from treadle.models.bounds import LARGEST_ANSWER
+from treadle.session import encode_event
 from treadle.words.messages import check_batch
-from treadle.words.stream import BlockEnd, BlockStart, Finish, Finished, TextDelta
 
 LARGE = "x" * (MAX_PART_BYTES + 1)
 """Text that no event takes."""

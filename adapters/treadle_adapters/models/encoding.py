@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from treadle import Block, MisuseError, Text, ToolCall
+from treadle import Block, Text, ToolCall
 from treadle.models import ToolResult, ToolSchema, text_of
 from treadle.session import Opaque, encode_hook
-from treadle.tools.dialect import in_one_dialect
 
 from .shapes import as_list, as_object, as_text
 
@@ -109,10 +108,7 @@ def wire_parameters(tool: ToolSchema) -> dict[str, Any]:
     They refuse alternatives on top of a schema: those become the properties that any of them has, of which those are
     required that all of them require. The tool's own schema says the rest when it is called (K3).
     """
-    try:
-        schema = in_one_dialect(tool.parameters, f"the parameters of tool {tool.name!r}")
-    except MisuseError:
-        return tool.parameters  # of a provider of schemas that nobody checked: whoever is asked may know better
+    schema = tool.parameters
     if not schema.keys() & _NOT_ON_TOP:
         return schema if "type" in schema else {"type": "object", **schema}
     properties, required = _united(schema, schema.get("$defs", {}), 0)
@@ -135,7 +131,7 @@ def _united(schema: Any, definitions: dict[str, Any], depth: int) -> tuple[dict[
         for more, _ in united:
             properties = more | properties
         if united:
-            required |= set.intersection(*[needed for _, needed in united])
+            required |= set[str].intersection(*[needed for _, needed in united])
     return properties, required
 
 

@@ -126,10 +126,13 @@ class Tool:
 
 def _of_object(parameters: Any, what: str) -> Any:
     """The parameters with the type that arguments have, which servers of tools leave out at times."""
-    kind = cast("dict[str, Any]", parameters).get("type", "object") if isinstance(parameters, dict) else "object"
+    if not isinstance(parameters, dict):
+        return parameters
+    given = cast("dict[str, Any]", parameters)
+    kind = given.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
-    return {**parameters, "type": "object"} if isinstance(parameters, dict) else parameters
+    return {**given, "type": "object"}
 
 
 def _check_fields(tool: Tool) -> None:

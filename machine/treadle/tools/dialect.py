@@ -126,7 +126,7 @@ class _Reading:
         for part in pointer.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             try:
-                found = found[int(key)] if isinstance(found, list) else found[key]
+                found = cast("list[Any]", found)[int(key)] if isinstance(found, list) else found[key]
             except (KeyError, IndexError, ValueError, TypeError):
                 raise MisuseError(f"{self._what} refers to {value!r}, which is not there (K1)") from None
         return found

@@ -129,7 +129,7 @@ def _check(schema: Any, what: str, path: str) -> None:
         return
     if not isinstance(schema, dict):
         raise MisuseError(f"{what}: {path} must be an object or a boolean (K1)")
-    for key, value in schema.items():  # pyright: ignore[reportUnknownVariableType]
+    for key, value in cast("dict[str, Any]", schema).items():
         if key not in SUPPORTED and not key.startswith("x-"):
             raise MisuseError(f"{what}: {path} uses the keyword {key!r}, which is not supported (K1); leave it out")
         if (key in MAPS or key == "$defs") and isinstance(value, dict):
