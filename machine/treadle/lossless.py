@@ -30,6 +30,22 @@ def text_is_lossless(text: str) -> bool:
     return True
 
 
+def check_text(text: str, what: str) -> None:
+    """Check that text can be recorded.
+
+    Raises:
+        InvalidData: it holds a lone surrogate; those of undecodable bytes are told as what they are (S1).
+    """
+    if text_is_lossless(text):
+        return
+    at = next(index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff")
+    if "\udc80" <= text[at] <= "\udcff":
+        held = f"the byte 0x{ord(text[at]) - 0xDC00:02x} after {at} characters, which is no UTF-8"
+    else:
+        held = f"a lone surrogate after {at} characters, which UTF-8 cannot carry"
+    raise InvalidData(f"holds {held} (S1)", what)
+
+
 def repair_text(text: str) -> str:
     """Return ``text`` fit for the log: surrogate pairs joined, lone halves replaced by U+FFFD (S1, N6)."""
     if text_is_lossless(text):
@@ -80,8 +96,7 @@ def check_json(value: Any, path: str = "$") -> None:
 def _check(value: Any, path: str, depth: int, open_ids: set[int]) -> None:
     kind = cast("type[object]", type(value))
     if kind is str:
-        if not text_is_lossless(value):
-            raise InvalidData("text holds a lone surrogate, which UTF-8 cannot carry (S1)", path)
+        check_text(value, path)
     elif value is None or kind is bool:
         return
     elif kind is int:

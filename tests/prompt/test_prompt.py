@@ -367,3 +367,17 @@ async def test_a_provider_whose_signature_cannot_be_read_is_tried_when_it_is_nee
         s.agent.prompt.section("x", getattr)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         await s.ask("1")
         assert s.ends == ["error PROMPT_FAILED"]
+
+
+@pytest.mark.rule("R1", "K1")
+async def test_schemas_of_a_provider_are_told_in_the_same_dialect_as_those_of_tools() -> None:
+    field = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/A"}},
+        "definitions": {"A": {"nullable": True}},
+    }
+    async with stage("one") as s:
+        s.agent.prompt.tool_schemas("more", lambda assembly: [ToolSchema("more", "More.", field)])
+        await s.ask()
+        (told,) = s.model.requests[0].tools
+        assert told.parameters == {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {}}}

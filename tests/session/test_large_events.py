@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.doors import CALLS
 from tests.stage import Stage, note, stage
-from treadle import ByHook, ToolOutput, message, tool
+from treadle import ToolOutput, message, tool
 from treadle.errors import InvalidData, MisuseError
 from treadle.hooks import PRE_STEP, PROMPT_SUBMIT, Allow, Enter
 from treadle.lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes
 from treadle.models import AnswerBounds, BlockEnd, BlockStart, Finish, Finished, TextDelta
 from treadle.models.bounds import LARGEST_ANSWER
-from treadle.session import UserMessageAdded, encode_event
+from treadle.session import encode_event
 from treadle.words.messages import check_batch
 
 LARGE = "x" * (MAX_PART_BYTES + 1)
 """Text that no event takes."""
 
-Door = Callable[[Stage], object]
-
-DOORS: dict[str, Door] = {
-    "followup": lambda s: s.agent.followup(LARGE),
-    "steer": lambda s: s.agent.steer(LARGE),
-    "inject": lambda s: s.agent.inject(LARGE),
-    "send": lambda s: s.agent.send(message(LARGE), "next-step", wakeup=False),
-    "inbox.append": lambda s: s.agent.inbox.append("next-turn", LARGE),
-    "inbox.prepend": lambda s: s.agent.inbox.prepend("next-turn", LARGE),
-    "inbox.replace": lambda s: s.agent.inbox.replace("pending", LARGE),
-    "inbox.splice": lambda s: s.agent.inbox.splice("next-turn", 0, 0, [message(LARGE)]),
-    "update_inbox": lambda s: s.agent.update_inbox("pending", "edit", LARGE),
-    "a cancel's cause": lambda s: s.agent.cancel(ByHook(LARGE), keep_inbox=True),
-    "an event of a plugin": lambda s: s.agent.session.append(UserMessageAdded(message(LARGE))),
-}
-
 
 @pytest.mark.rule("X3", "D3", "S6")
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", [door for door in CALLS if door != "a message's id"])
 async def test_what_no_store_takes_is_refused_at_every_door_and_nothing_is_recorded(door: str) -> None:
     async with stage() as s:
         s.agent.inbox.append("next-turn", note("pending"))
         before = list(s.agent.session.events)
         with pytest.raises((MisuseError, InvalidData), match=r"more than the 67,108,864 that can be recorded"):
-            DOORS[door](s)
+            CALLS[door](s, LARGE)
         assert list(s.agent.session.events) == before
 
 

@@ -16,7 +16,7 @@ from treadle import Answer, Call, MisuseError, Tool, ToolRun, tool
 from treadle.errors import ScopeClosed
 from treadle.hooks import Scope
 from treadle.tools import ToolRegistry
-from treadle.tools.schema import MAX_ERRORS, SUPPORTED, Checker, check_schema
+from treadle.tools.schema import MAX_ERRORS, SUPPORTED, Checker, understood
 
 OBJECT: dict[str, Any] = {"type": "object"}
 
@@ -38,9 +38,10 @@ GOOD = Tool("good", "Does good.", OBJECT, plain)
         ({"name": "new\nline"}, "printable"),
         ({"name": 5}, "printable"),
         ({"description": None}, "needs a description"),
-        ({"description": "\ud800"}, "UTF-8 can carry"),
+        ({"description": "\ud800"}, "UTF-8 cannot carry"),
         ({"execute": "run"}, "needs a function"),
-        ({"parameters": {}}, "of type 'object'"),
+        ({"parameters": ["type"]}, "must be an object"),
+        ({"parameters": {"type": ["string", "null"]}}, "of type 'object'"),
         ({"parameters": {"type": "array"}}, "of type 'object'"),
         ({"parameters": {"type": "object", "frobnicate": 1}}, "keyword 'frobnicate', which is not supported"),
         ({"parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}, r"\$\.properties\.a uses"),
@@ -95,8 +96,13 @@ def test_every_supported_keyword_is_accepted_where_it_makes_sense() -> None:
         "additionalProperties": False,
         "allOf": [{"discriminator": {"propertyName": "kind"}}],
         "$defs": {"N": {"type": "integer", "maxContains": 1}},
+        "dependentSchemas": {"a": {"unevaluatedProperties": True}},
+        "unevaluatedItems": True,
+        "contentEncoding": "base64",
+        "contentMediaType": "application/json",
+        "contentSchema": {"example": 1, "externalDocs": {"url": "http://x.test"}},
     }
-    check_schema(schema, "it")
+    understood(schema, "it")
 
     def keywords(part: Any) -> set[str]:
         if isinstance(part, dict):

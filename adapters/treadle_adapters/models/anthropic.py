@@ -23,7 +23,7 @@ from treadle.models import CallConfig, ModelInfo, ToolSchema
 
 from .anthropic_stream import MessagesDecoder
 from .decoding import Decoder
-from .encoding import content_text, encode, result_text, safe_arguments, safe_id, safe_name
+from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name, wire_parameters
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
 from .shapes import as_list, as_object
@@ -221,9 +221,12 @@ def _result_block(message: ToolResultMessage) -> dict[str, Any]:
 
 def _call_block(call: ToolCall) -> dict[str, Any]:
     arguments = msgspec.Raw(safe_arguments(call.arguments).encode())
-    return {"type": "tool_use", "id": safe_id(call.call_id, 64), "name": safe_name(call.name), "input": arguments}
+    return {"type": "tool_use", "id": safe_id(call.call_id, 64), "name": wire_name(call.name), "input": arguments}
 
 
 def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
-    wire = [{"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools]
+    wire = [
+        {"name": wire_name(tool.name), "description": tool.description, "input_schema": wire_parameters(tool)}
+        for tool in tools
+    ]
     return b',"tools":' + encode(wire)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, cast
 
 from treadle import Failure, ModelFailure
@@ -90,10 +91,14 @@ class Reply:
     Args:
         decoder: reads the events.
         bounds: what the answer may be; no event and no document is longer than its ``bytes`` (X3).
+        names: the tools' own names by those that the provider knows them by, where the two differ.
     """
 
-    def __init__(self, decoder: Decoder, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
+    def __init__(
+        self, decoder: Decoder, bounds: AnswerBounds = DEFAULT_BOUNDS, names: Mapping[str, str] | None = None
+    ) -> None:
         self._decoder = decoder
+        decoder.write.names = names or {}
         decoder.write.bounds = self._bounds = bounds
         self._reader = EventReader(bounds.bytes)
         self._mode = ""

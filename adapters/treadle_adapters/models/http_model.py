@@ -20,6 +20,7 @@ from ..http.endpoint import Endpoint
 from ..http.failures import failure_of_response, map_exceptions, request_id
 from ..http.watchdog import KEEP_ALIVE_TIMEOUT, STREAM_IDLE_TIMEOUT, IdleWatchdog
 from .decoding import Decoder, Reply
+from .encoding import names_called
 from .guard import Guard
 from .shapes import as_object, json_or_none
 
@@ -145,7 +146,7 @@ class HTTPModel(ABC):
             ModelFailure: whatever went wrong, with its code (Q7).
         """
         watchdog = IdleWatchdog(self._idle, self._quiet, request.bounds)
-        reply = Reply(self._decoder(), request.bounds)
+        reply = Reply(self._decoder(), request.bounds, names_called(request.tools))
         guard = Guard(self._endpoint.hidden_in_answers())
         body = await self._open("POST", self.path, watchdog, self._body(request))
         problem: ModelFailure | None = None

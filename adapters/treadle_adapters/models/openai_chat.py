@@ -19,7 +19,7 @@ from treadle.models import CallConfig, ToolSchema
 from .chat_replay import OF_CALLS, OF_MESSAGES, picked, sent_back
 from .chat_stream import ChatDecoder
 from .decoding import Decoder
-from .encoding import calls_of, content_text, encode, result_text, safe_arguments, safe_id, safe_name
+from .encoding import calls_of, content_text, encode, result_text, safe_arguments, safe_id, wire_name, wire_parameters
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
 from .shapes import as_object
@@ -128,7 +128,7 @@ class OpenAIChat(HTTPModel):
 
     def _call(self, call: ToolCall, own: bool) -> dict[str, Any]:
         """A call, with what its provider wants back when it came from this adapter and this endpoint (Q10)."""
-        function = {"name": safe_name(call.name), "arguments": safe_arguments(call.arguments)}
+        function = {"name": wire_name(call.name), "arguments": safe_arguments(call.arguments)}
         wire: dict[str, Any] = {"id": safe_id(call.call_id), "type": "function", "function": function}
         if own and call.replay is not None:
             wire |= sent_back(call.replay, OF_CALLS, self._endpoint.host)
@@ -145,7 +145,11 @@ def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
     wire = [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            "function": {
+                "name": wire_name(tool.name),
+                "description": tool.description,
+                "parameters": wire_parameters(tool),
+            },
         }
         for tool in tools
     ]

@@ -17,7 +17,7 @@ from treadle import (
 from treadle.models import CallConfig, ToolSchema
 
 from .decoding import Decoder
-from .encoding import content_text, encode, result_text, safe_arguments, safe_id, safe_name
+from .encoding import content_text, encode, result_text, safe_arguments, safe_id, wire_name, wire_parameters
 from .history import Fragment, HistoryCache, ToolsCache
 from .http_model import HTTPModel, HTTPOptions
 from .responses_stream import KEPT_OF_REASONING, ResponsesDecoder
@@ -102,7 +102,7 @@ class OpenAIResponses(HTTPModel):
                 if thought is not None:
                     items.append(thought)
             elif type(block) is ToolCall:
-                call = {"call_id": safe_id(block.call_id, 64), "name": safe_name(block.name)}
+                call = {"call_id": safe_id(block.call_id, 64), "name": wire_name(block.name)}
                 items.append({"type": "function_call", **call, "arguments": safe_arguments(block.arguments)})
             elif text := content_text((block,)):
                 said = {"type": "output_text", "text": text, "annotations": list[str]()}
@@ -129,7 +129,12 @@ def _comma(before: str, _: str) -> bytes:
 
 def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
     wire = [
-        {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        {
+            "type": "function",
+            "name": wire_name(tool.name),
+            "description": tool.description,
+            "parameters": wire_parameters(tool),
+        }
         for tool in tools
     ]
     return b',"tools":' + encode(wire)

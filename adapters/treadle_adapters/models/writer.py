@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -42,6 +43,7 @@ class ChunkWriter:
         visible: whether any text, reasoning or call has been written.
         calls: how many calls were started.
         bounds: what the answer may be.
+        names: tools' own names by those that the provider knows them by, where the two differ.
     """
 
     def __init__(self) -> None:
@@ -49,6 +51,7 @@ class ChunkWriter:
         self.visible = False
         self.calls = 0
         self.bounds: AnswerBounds = DEFAULT_BOUNDS
+        self.names: Mapping[str, str] = {}
         self._next = 0
         self._prose: int | None = None
         self._kind = ""
@@ -96,7 +99,7 @@ class ChunkWriter:
         self.calls += 1
         if self.calls > self.bounds.calls:
             raise self.bounds.too_many_calls()
-        index = self._open("tool-call", call_id, name)
+        index = self._open("tool-call", call_id, self.names.get(name, name))
         self._open_calls[index] = None
         self.visible = True
         return index

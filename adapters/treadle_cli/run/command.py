@@ -10,6 +10,7 @@ import trio
 from cyclopts import Group, Parameter
 
 from treadle import MisuseError
+from treadle.lossless import check_text
 
 from ..models.local import LOCAL
 from ..models.routes import Wish
@@ -105,9 +106,10 @@ def system_text(said: str | None, file: Path | None) -> str:
     """The system prompt, as given or from a file.
 
     Raises:
-        MisuseError: both were given, or the file is no text.
+        MisuseError: both were given, or the file or what was given is no text.
     """
     if file is None:
+        check_text(said or "", "--system")
         return said or ""
     if said is not None:
         raise MisuseError("give either --system or --system-file, not both")
@@ -121,11 +123,12 @@ def prompt_text(words: tuple[str, ...]) -> str | None:
     """The prompt that the words make, ``None`` when there are none; ``-`` reads stdin.
 
     Raises:
-        MisuseError: it is empty.
+        MisuseError: it is empty, or holds bytes that are no UTF-8.
     """
     if not words:
         return None
     text = (sys.stdin.read() if words == ("-",) else " ".join(words)).strip()
     if not text:
         raise MisuseError("the prompt is empty: give some text, or none at all for a conversation")
+    check_text(text, "the prompt")
     return text

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..errors import InvalidData, PromptError
+from ..errors import InvalidData, MisuseError, PromptError
 from ..hooks.dispatch import waterfall
 from ..hooks.points import SYSTEM_PROMPT_ASSEMBLE, Prompt, PromptAssembly
 from ..kernel.effects import Admit
@@ -25,6 +25,7 @@ from ..prompt.registry import (
     references,
 )
 from ..sums import to_builtins
+from ..tools.dialect import in_one_dialect
 from ..tools.registry import tool_order, toolset
 from ..words.call_config import ToolSchema
 from ..words.messages import UserMessage
@@ -162,4 +163,14 @@ def _schemas(what: str, given: object) -> list[ToolSchema]:
     for schema in schemas:
         if not isinstance(schema, ToolSchema):
             raise PromptError(f"{what} must be ToolSchema objects, not {type(schema).__name__} (R1)")
-    return cast("list[ToolSchema]", schemas)
+    return [_in_one_dialect(schema, what) for schema in cast("list[ToolSchema]", schemas)]
+
+
+def _in_one_dialect(schema: ToolSchema, what: str) -> ToolSchema:
+    """A schema that no tool of ours has checked, as those of tools are told (K1)."""
+    if not isinstance(cast("object", schema.parameters), dict):
+        return schema
+    try:
+        return msgspec.structs.replace(schema, parameters=in_one_dialect(schema.parameters, f"{what}: {schema.name!r}"))
+    except MisuseError as error:
+        raise PromptError(f"{error} (R1)") from error

@@ -12,7 +12,7 @@ from attrs import frozen
 from ..errors import InvalidData, MisuseError, PromptError
 from ..hooks.points import Prompt, PromptAssembly
 from ..hooks.scope import Disposer, Scope
-from ..lossless import check_bytes, text_is_lossless
+from ..lossless import check_bytes, check_text
 from ..sums import ENCODER
 from ..tools.registry import toolset
 from ..words.call_config import ToolSchema
@@ -184,8 +184,7 @@ class PromptRegistry:
 
 def _content(name: str, content: T) -> T:
     if isinstance(content, str):
-        if not text_is_lossless(content):
-            raise MisuseError(f"prompt part {name!r} holds a lone surrogate, which UTF-8 cannot carry (S1)")
+        check_text(content, f"prompt part {name!r}")
         return content
     return _provider(name, content)
 

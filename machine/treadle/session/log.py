@@ -12,6 +12,7 @@ import trio
 
 from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
+from ..lossless import check_text
 from ..models.adapter import ModelRequest
 from ..pictures import picture
 from ..views import Live, Snapshot
@@ -338,10 +339,12 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
     """Make and check the header of a new session (S8, X2).
 
     Raises:
-        MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown or of the wrong kind.
+        MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown, of the wrong kind, or text that
+            UTF-8 cannot carry (S1).
     """
     if not Path(cwd).is_absolute():
         raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
+    check_text(cwd, "a session's cwd")
     made = wall_clock() if created_at is None else created_at
     if not fields:
         return SessionHeader(session_id(id), made, cwd)
@@ -354,6 +357,7 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
     for name in (header.parent_session, header.agent_preset):
         if name is not None:
             session_id(name)
+    check_text(header.origin or "", "a session's origin")
     if header.inherited < 0 or header.delegation_depth < 0:
         raise MisuseError("a session's inherited count and delegation depth are not negative (S8)")
     return header

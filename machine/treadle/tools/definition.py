@@ -10,11 +10,11 @@ import msgspec
 from attrs import field, frozen
 
 from ..errors import MisuseError
-from ..lossless import MAX_PART_BYTES, text_is_lossless
+from ..lossless import MAX_PART_BYTES, check_text
 from ..words.call_config import ToolSchema
 from ..words.messages import Block, ToolCall, UserMessage
 from ..words.signal import Signal
-from .schema import Checker, check_schema, schema_of, signature_struct
+from .schema import Checker, schema_of, signature_struct
 
 if TYPE_CHECKING:
     from ..agent.agent import Agent
@@ -75,7 +75,8 @@ class Tool:
     Attributes:
         name: what the model calls it.
         description: what the model is told.
-        parameters: JSON schema of the arguments, an object; a copy is kept.
+        parameters: JSON schema of the arguments, an object; a copy is kept, rewritten into JSON Schema 2020-12 where it is
+            of an older draft or of OpenAPI.
         execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
         output_schema: JSON schema that the returned value must fit.
         render: turns the value into what the model reads.
@@ -114,16 +115,24 @@ class Tool:
         _check_fields(self)
         put = object.__setattr__
         what = f"the parameters of tool {self.name!r}"
-        check_schema(self.parameters, what)
-        put(self, "parameters", msgspec.json.decode(msgspec.json.encode(self.parameters)))
-        checker = Checker(self.parameters, what)
-        if self.parameters.get("type") != "object":
-            raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
+        checker = Checker(_of_object(self.parameters, what), what)
+        put(self, "parameters", checker.schema)
         put(self, "arguments", checker)
         output = self.output_schema
         put(self, "output", Checker(output, f"the output of tool {self.name!r}") if output is not None else None)
         put(self, "schema", ToolSchema(self.name, self.description, self.parameters))
         put(self, "is_async", any(map(inspect.iscoroutinefunction, (self.execute, type(self.execute).__call__))))
+
+
+def _of_object(parameters: Any, what: str) -> Any:
+    """The parameters with the type that arguments have, which servers of tools leave out at times."""
+    if not isinstance(parameters, dict):
+        return parameters
+    given = cast("dict[str, Any]", parameters)
+    kind = given.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
+    return {**given, "type": "object"}
 
 
 def _check_fields(tool: Tool) -> None:
@@ -133,8 +142,8 @@ def _check_fields(tool: Tool) -> None:
     description = cast("object", tool.description)
     if not isinstance(description, str):
         raise MisuseError(f"tool {name!r} needs a description in text (K1)")
-    if not text_is_lossless(name) or not text_is_lossless(description):
-        raise MisuseError(f"tool {name!r}: name and description must be text that UTF-8 can carry (K1, S1)")
+    check_text(name, "a tool's name")
+    check_text(description, f"the description of tool {name!r}")
     if not callable(tool.execute):
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
     if tool.timeout is not None and not tool.timeout > 0:

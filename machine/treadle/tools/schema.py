@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from ..errors import MisuseError
 from ..lossless import check_json
+from .dialect import LISTS, MAPS, SCHEMAS, in_one_dialect
 
 SUPPORTED = frozenset(
     [
@@ -59,15 +60,19 @@ SUPPORTED = frozenset(
         "uniqueItems",
         "writeOnly",
         "$comment",
-        "$schema",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "dependentSchemas",
         "discriminator",
+        "example",
+        "externalDocs",
+        "unevaluatedItems",
+        "unevaluatedProperties",
     ]
 )
-"""The keywords a tool's schema may use; others are refused at registration (K1)."""
+"""The keywords a tool's schema may use once it is rewritten, beside those that begin with ``x-``; others are refused (K1)."""
 
-_MAPS = {"properties", "patternProperties", "$defs"}
-_LISTS = {"allOf", "anyOf", "oneOf", "prefixItems"}
-_SCHEMAS = {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
 MAX_ERRORS = 5
 """How many validation errors a result lists."""
 
@@ -80,8 +85,7 @@ class Checker:
     def __init__(self, schema: dict[str, Any], what: str) -> None:
         import jsonschema_rs  # with the first tool: an agent without tools need not load it
 
-        check_schema(schema, what)
-        self.schema = schema
+        self.schema = schema = understood(schema, what)
         try:
             self._validator = jsonschema_rs.validator_for(schema)
         except Exception as error:
@@ -101,17 +105,23 @@ class Checker:
         return out
 
 
-def check_schema(schema: object, what: str) -> None:
-    """Check that a schema is JSON and uses supported keywords only (K1).
+def understood(schema: object, what: str) -> dict[str, Any]:
+    """A schema in the one dialect that is validated, recorded and shown: a copy of what was given, rewritten (K1).
 
     Raises:
-        MisuseError: it is not, or does not; the keyword and its place are named.
+        MisuseError: it is not JSON, refers to what is not in it, or uses a keyword that nobody knows; the keyword and
+            its place are named.
     """
     try:
         check_json(schema)
     except Exception as error:
         raise MisuseError(f"{what} is not JSON: {error} (K1)") from error
-    _check(schema, what, "$")
+    if not isinstance(schema, dict):
+        raise MisuseError(f"{what}: $ must be an object (K1)")
+    plain = msgspec.json.decode(msgspec.json.encode(cast("object", schema)))
+    made = in_one_dialect(plain, what)
+    _check(made, what, "$")
+    return made
 
 
 def _check(schema: Any, what: str, path: str) -> None:
@@ -119,18 +129,16 @@ def _check(schema: Any, what: str, path: str) -> None:
         return
     if not isinstance(schema, dict):
         raise MisuseError(f"{what}: {path} must be an object or a boolean (K1)")
-    for key, value in schema.items():  # pyright: ignore[reportUnknownVariableType]
-        if key not in SUPPORTED:
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key not in SUPPORTED and not key.startswith("x-"):
             raise MisuseError(f"{what}: {path} uses the keyword {key!r}, which is not supported (K1); leave it out")
-        if key == "$ref" and not (isinstance(value, str) and value.startswith("#/$defs/")):
-            raise MisuseError(f"{what}: {path} refers to {value!r}; only '#/$defs/…' is supported (K1)")
-        if key in _MAPS and isinstance(value, dict):
+        if (key in MAPS or key == "$defs") and isinstance(value, dict):
             for name, part in value.items():  # pyright: ignore[reportUnknownVariableType]
                 _check(part, what, f"{path}.{key}.{name}")
-        elif key in _LISTS and isinstance(value, list):
+        elif key in LISTS and isinstance(value, list):
             for index, part in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
                 _check(part, what, f"{path}.{key}[{index}]")
-        elif key in _SCHEMAS:
+        elif key in SCHEMAS:
             _check(value, what, f"{path}.{key}")
 
 

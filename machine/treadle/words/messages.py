@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import InvalidData, InvalidMessage
-from ..lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes, text_is_lossless
+from ..lossless import MAX_EVENT_BYTES, MAX_PART_BYTES, check_bytes, check_text, text_is_lossless
 from ..sums import ENCODER, Opaque, OpenSum
 
 MAX_BLOCKS = 10_000
@@ -267,8 +267,14 @@ def _check_bytes(size: int, what: str, most: int) -> None:
 
 def _check_block(message_id: str, index: int, block: object) -> None:
     if type(block) is Text:
-        if type(block.text) is not str or not text_is_lossless(block.text):
-            raise InvalidMessage(f"message {message_id!r}: content[{index}] is not text that UTF-8 can carry (D3, S1)")
+        if type(block.text) is not str:
+            raise InvalidMessage(
+                f"message {message_id!r}: content[{index}] has {type(block.text).__name__} for text (D3)"
+            )
+        try:
+            check_text(block.text, f"content[{index}]")
+        except InvalidData as error:
+            raise InvalidMessage(f"message {message_id!r}: {error} (D3)") from error
     elif type(block) is ToolCall or type(block) is ToolResult:
         raise InvalidMessage(
             f"message {message_id!r}: content[{index}] is a {type(block).__name__}; calls and results are the log's own (N1)"

@@ -175,6 +175,8 @@ def test_a_dash_reads_the_prompt_from_stdin(
     ("words", "told"),
     [
         ([""], "the prompt is empty"),
+        (["caf\udce9"], "the prompt: holds the byte 0xe9 after 3 characters, which is no UTF-8"),
+        (["--system", "caf\udce9", "x"], "--system: holds the byte 0xe9"),
         (["--max-tokens", "0", "x"], "--max-tokens must be positive"),
         (["--model", "m", "x"], "where is model 'm'"),
         (["--resume", "a", "--continue", "x"], "either --resume ID or --continue"),
