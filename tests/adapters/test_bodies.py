@@ -142,7 +142,7 @@ async def test_what_the_first_request_of_a_process_needs_is_made_in_a_worker_thr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[str] = []
-    pools.first_client.cache_clear()
+    monkeypatch.setattr(pools, "_MADE", {})
     create = httpx.create_ssl_context
 
     def noted() -> Any:

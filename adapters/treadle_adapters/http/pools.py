@@ -7,7 +7,6 @@ each idle one. With a thousand streams at once that is most of what a request co
 from __future__ import annotations
 
 import ssl
-from functools import cache
 
 import httpx
 import trio
@@ -47,15 +46,21 @@ class Pools:
     _first: trio.Lock = field(factory=trio.Lock, init=False)
     _context: ssl.SSLContext | None = field(default=None, init=False)
 
-    async def take(self) -> Pool:
-        """The pool for one more request; give it back with ``release``.
+    async def ready(self) -> None:
+        """Have what clients need made, where it is not yet.
 
-        The first client of a process is made in a worker thread: importing what carries the requests and loading the
+        Once in a process that is done in a worker thread: importing what carries the requests and loading the
         certificates takes 0.15 s of computing, which would hold up every agent of the process.
         """
-        if self.transport is None and self._context is None:
-            async with self._first:
-                self._context = await trio.to_thread.run_sync(first_client, self.secure, abandon_on_cancel=True)
+        if self.transport is not None or self._context is not None:
+            return
+        async with self._first:
+            made = _MADE.get(self.secure)
+            self._context = made or await trio.to_thread.run_sync(first_client, self.secure, abandon_on_cancel=True)
+
+    async def take(self) -> Pool:
+        """The pool for one more request; give it back with ``release``."""
+        await self.ready()
         for pool in self._pools:
             if pool.open < POOL_CONNECTIONS or self.transport is not None:
                 break
@@ -86,10 +91,13 @@ class Pools:
         return httpx.AsyncClient(transport=self.transport, verify=verify, limits=limits, timeout=httpx.Timeout(None))
 
 
-@cache
+_MADE: dict[bool, ssl.SSLContext] = {}
+"""What TLS needs, by whether it is used; made once in a process."""
+
+
 def first_client(secure: bool) -> ssl.SSLContext:
     """Import all that a request needs, and load the certificates; done once in a process. For a worker thread."""
     context = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     httpx.AsyncClient(verify=context)
     "a".encode("idna")
-    return context
+    return _MADE.setdefault(secure, context)

@@ -222,6 +222,7 @@ class HTTPModel(ABC):
         problem: ModelFailure
         try:
             with map_exceptions(str(self._endpoint)):
+                await self._endpoint.ready()
                 send = partial(self._endpoint.send, method, path, headers, content, params)
                 body = await watchdog.wait(send)
         except ModelFailure as error:
