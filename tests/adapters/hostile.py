@@ -24,7 +24,7 @@ from attrs import define, frozen
 from attrs import field as attrs_field
 
 from treadle import AgentOptions, Host
-from treadle.session import TurnEnd, encode_event
+from treadle.session import TurnEnd, encode_event, to_builtins
 from treadle_adapters.models.anthropic import Anthropic
 from treadle_adapters.models.openai_chat import OpenAIChat
 from treadle_adapters.models.openai_responses import OpenAIResponses
@@ -455,7 +455,7 @@ async def meet(shape: Shape, port: int, size: int, moment: int) -> Told:
         largest = max([len(encode_event(entry)) for entry in agent.session.events])
     failure = getattr(end, "failure", None)
     said = failure.message if failure is not None else ""
-    return Told(shape.name, moment, end.__struct_config__.tag, said, meter.longest, settled, peak(), largest)
+    return Told(shape.name, moment, str(to_builtins(end)["kind"]), said, meter.longest, settled, peak(), largest)
 
 
 _stopped: list[float] = []

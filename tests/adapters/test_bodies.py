@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from itertools import count
 from typing import Any
@@ -88,7 +88,7 @@ class Once(httpx.AsyncByteStream):
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    async def __aiter__(self) -> Any:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._data
 
 

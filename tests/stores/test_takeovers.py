@@ -81,7 +81,7 @@ async def test_a_writer_stopped_between_check_and_write_while_another_takes_over
         (tmp_path / "s.lock").unlink()
         new.append(trio.run(_open_and_append, theirs, session))
 
-    new: list[files.AppendFile] = []
+    new: list[object] = []
     stopped.meanwhile = take_over
     await refused(SessionLocked, lambda: old.append(extend(mine, 2)))
     await refused(SessionLocked, old.close)
