@@ -64,9 +64,11 @@ def test_e8_an_unknown_option_gets_no_suggestion_but_a_near_one(option: str, nea
     assert told[1].strip() == "treadle demo --help shows what there is"
 
 
-def test_e8_a_log_that_is_not_there_is_said_to_be_unreadable(tmp_path: Any, capsys: Capture) -> None:
-    assert main(["check", str(tmp_path / "none.jsonl")]) == 1
-    told = capsys.readouterr().out
+def test_e8_a_log_that_is_not_there_is_said_to_be_unreadable(tmp_path: Any) -> None:
+    command = [sys.executable, "-m", "treadle_cli", "check", str(tmp_path / "none.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    told = done.stdout
     assert "none.jsonl: cannot be read" in told
     assert "finding" not in told
 

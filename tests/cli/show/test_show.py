@@ -251,7 +251,7 @@ def test_a_followed_file_that_is_cut_short_is_no_silent_wait(tmp_path: Path) -> 
     with Terminal(["show", str(path), "-f"], tmp_path) as terminal:
         terminal.until("completed")
         path.write_bytes(b"")
-        terminal.until("was cut short")
+        terminal.until("show it again")
         assert terminal.end() == 2
 
 
