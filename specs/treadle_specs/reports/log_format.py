@@ -65,7 +65,12 @@ def _structure(kind: type) -> str:
     if family is None:
         return f"### {_title(kind)}\n\n{_about(kind)}{_fields(kind)}"
     unknown = f"A member whose `{family.tag_field}` is unknown is kept as it is."
-    return f"### {_title(kind)}\n\n{summary(kind)} {unknown}\n\n{_members(family.members, family.tag_field)}"
+    return f"### {_title(kind)}\n\n{summary(kind)} {unknown}\n\n{_members(_own(family), family.tag_field)}"
+
+
+def _own(family: OpenSum[Any]) -> tuple[type, ...]:
+    """The members that treadle brings; others may have registered more in this process."""
+    return tuple([member for member in family.members if member.__module__.startswith("treadle.")])
 
 
 def _members(kinds: tuple[type, ...], tag_field: str) -> str:
@@ -145,7 +150,7 @@ def _reached(kinds: list[type]) -> list[type]:
     while waiting:
         kind = waiting.pop(0)
         family = OpenSum.of(kind)
-        members = family.members if family is not None else (kind,)
+        members = _own(family) if family is not None else (kind,)
         for member in members:
             for each in msgspec.structs.fields(member):
                 for inner in _leaves(each.type):
