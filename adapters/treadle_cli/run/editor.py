@@ -32,6 +32,9 @@ WORKING = ("↪ ", "bold yellow")
 GATHERING = 0.03
 """Seconds for which output is gathered before it is shown."""
 
+FITTING = 0.25
+"""Seconds between two looks at the width of the terminal."""
+
 PATIENCE = 5.0
 """Seconds that the editor's thread may take to give the terminal back."""
 
@@ -203,6 +206,7 @@ class Editor:
 
     def _began(self) -> None:
         self._session.app.create_background_task(self._shower())
+        self._session.app.create_background_task(self._fitter(self._width))
         self._token.run_sync_soon(self._started.set)
 
     def _make_session(self) -> PromptSession[str]:
@@ -212,7 +216,7 @@ class Editor:
         output = create_output(sys.stdout)
         if hasattr(output, "enable_cpr"):
             output.enable_cpr = False  # pyright: ignore[reportAttributeAccessIssue]  # an answer that comes late would be typed
-        return PromptSession(
+        session: PromptSession[str] = PromptSession(
             self._prompt,
             multiline=True,
             key_bindings=self._keys(),
@@ -221,6 +225,8 @@ class Editor:
             output=output,
             erase_when_done=True,
         )
+        session.app.terminal_size_polling_interval = None  # `_fitter` looks, from the first row on
+        return session
 
     def _keys(self) -> KeyBindings:
         from prompt_toolkit.key_binding import KeyBindings
@@ -277,6 +283,15 @@ class Editor:
             self._news.clear()
             self._show()
             await asyncio.sleep(GATHERING)
+
+    async def _fitter(self, drawn: int) -> None:
+        """Draw anew when the terminal is no longer as wide as when it was drawn: no signal of that reaches a thread."""
+        while True:
+            await asyncio.sleep(FITTING)
+            if self._width != drawn:
+                drawn = self._width
+                self._session.app.renderer.erase()
+                self._session.app.invalidate()
 
     def _show(self) -> None:
         """Print the rows that are complete above the line being typed; what is unfinished is part of the prompt."""
