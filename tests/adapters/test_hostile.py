@@ -57,6 +57,7 @@ def check(told: Told, size: int) -> None:
         assert told.message or told.end != "error", told
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.rule("X3", "C5", "N7")
 @pytest.mark.parametrize("name", QUICK)
