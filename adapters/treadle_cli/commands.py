@@ -39,7 +39,7 @@ def _ended(tokens: list[str]) -> int:
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except SystemExit as leaving:  # a command that parses its words itself has printed its help, or what is wrong
+    except SystemExit as leaving:  # a module of the user's that was imported left
         return _left(leaving.code)
     except Exception as error:
         return _told(error)
@@ -75,8 +75,6 @@ def _written(status: int) -> int:
 
 def _run(given: list[str]) -> Any:
     mount = chosen(given, mounts.MOUNTS)
-    if mount is not None and mount.raw:
-        return mount.load()(given[len(mount.path) :])
     return _app(mount)(
         _dash_last(given) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
     )

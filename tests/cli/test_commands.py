@@ -29,8 +29,8 @@ def fails_with(error: BaseException) -> Any:
 def mounted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Put a function of the test's own among the commands, as ``treadle it``."""
 
-    def mount(target: Any, *, raw: bool = False) -> None:
-        row = Mount(("it",), lambda: target, "Do it.", raw=raw)
+    def mount(target: Any) -> None:
+        row = Mount(("it",), lambda: target, "Do it.")
         monkeypatch.setattr(mounts, "MOUNTS", (row,))
 
     return mount
@@ -93,7 +93,19 @@ def test_every_command_can_be_loaded_and_explains_itself(mount: Mount, capsys: C
     assert chosen(mount.path, MOUNTS) is mount
     assert callable(mount.load())
     assert main([*mount.path, "--help"]) == 0
-    assert f"sage: treadle {' '.join(mount.path)}" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"Usage: treadle {' '.join(mount.path)}")
+
+
+@pytest.mark.parametrize("mount", MOUNTS, ids=lambda mount: " ".join(mount.path))
+def test_e9_every_command_refuses_an_unknown_option_in_the_same_words(mount: Mount, capsys: Capture) -> None:
+    words = " ".join(mount.path)
+    assert main([*mount.path, "--no-such-option"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        "treadle: Unknown option: --no-such-option.",
+        f"         treadle {words} --help shows what there is",
+    ]
 
 
 def test_the_longest_words_that_name_a_command_choose_it() -> None:
@@ -144,13 +156,6 @@ def test_without_the_extra_of_the_command_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "cyclopts", None)  # type: ignore[arg-type]
     assert main(["demo"]) == 2
     assert "pip install 'treadle[cli]'" in capsys.readouterr().err
-
-
-def test_a_raw_command_gets_its_words_as_they_are(mounted: Any) -> None:
-    got: list[list[str]] = []
-    mounted(lambda words: got.append(words) or 5, raw=True)
-    assert main(["it", "--help", "-x", "-"]) == 5
-    assert got == [["--help", "-x", "-"]]
 
 
 @pytest.mark.parametrize(
