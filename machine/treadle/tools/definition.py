@@ -53,7 +53,7 @@ class ToolOutput:
         content: text, blocks, or ``None`` to have the value shown.
         is_error: whether the call failed.
         code: the kind of failure.
-        value: the structured value, for programs.
+        value: the structured value, for programs; made plain JSON as whatever a tool returns is (K9).
         concludes_turn: asks to end the turn here (T5); of no effect on an error.
         contexts: messages handed over beside the result, each with its identity (K11).
     """
@@ -79,7 +79,7 @@ class Tool:
             of an older draft or of OpenAPI.
         execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
         output_schema: JSON schema that the returned value must fit.
-        render: turns the value into what the model reads.
+        render: turns the value, as it was returned, into what the model reads.
         final_content: last word on the content, after all hooks.
         timeout: seconds the body may take; then it is cancelled and the result is a timeout. A sync one cannot be
             interrupted: its thread is waited for, and what it returned too late is dropped, unless it is
@@ -167,6 +167,10 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     The parameters' schema comes from the type hints unless ``parameters`` is given; a parameter named ``run`` gets
     the ``ToolRun``. Name and description come from the function and its docstring unless given.
+
+    It may return text, blocks, a ``ToolOutput``, or any value that has a plain form as JSON: beside what JSON has itself
+    dataclasses, attrs classes, structs, pydantic models, mappings, sequences, sets, dates and times, UUIDs, decimals,
+    paths, enums, and bytes, which become base64. What has none gives an error result that names it and its place (K9).
 
     Args:
         function: sync or async; arguments are passed by keyword.
