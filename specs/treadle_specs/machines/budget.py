@@ -14,7 +14,9 @@ STEPS = 30
 """Steps of a program."""
 
 
-def chosen(programs: int = PROGRAMS, steps: int = STEPS, *, repeat: bool | None = None, shrink: bool = True) -> settings:
+def chosen(
+    programs: int = PROGRAMS, steps: int = STEPS, *, repeat: bool | None = None, shrink: bool = True
+) -> settings:
     """Settings of a run: no database, no deadline.
 
     Args:
