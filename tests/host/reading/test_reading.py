@@ -14,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError, InvalidData, MisuseError
-from treadle.host.config import load_config, parse_config
-from treadle.host.presets.documents import MAX_DOCUMENT, parse_document, read_definition
-from treadle.host.profile import TomlProfile
+from treadle.host.config import parse_config
+from treadle.host.presets.documents import MAX_DOCUMENT, parse_document
 from treadle.host.reading.documents import MAX_NESTING, Faulty
 from treadle.host.reading.json import read_json
 from treadle.host.reading.toml import read_toml
 from treadle.host.reading.yaml import read_yaml
-from treadle.presets import ModelSelection
+from treadle.presets import ModelSelection, TomlProfile, load_config, read_definition
 from treadle_cli import main
 from treadle_diagrams import read_coverage
 from treadle_specs.conformance.scripts import read_scripts
