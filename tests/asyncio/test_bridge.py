@@ -859,6 +859,7 @@ def test_a_sync_tool_that_blocks_for_its_own_agent_s_end_is_told_at_once(abandon
     async def _(bridge: Bridge) -> None:
         handle = await create(bridge)
         told: list[str] = []
+        said = threading.Event()
 
         @tool(abandon_on_cancel=abandon)
         def leave() -> None:
@@ -869,13 +870,13 @@ def test_a_sync_tool_that_blocks_for_its_own_agent_s_end_is_told_at_once(abandon
                 told.append(str(error))
             else:
                 told.append("disposed")
+            said.set()
 
         await bridge.call(bridge.host.tools.register, leave)
         handle.agent.followup("go")
         async for _ in handle.agent.events():
             pass
-        while not told:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(said.wait)
         if abandon:
             assert told == ["disposed"]  # nobody waits for an abandoned thread
         else:
