@@ -6,6 +6,7 @@ the fork on; at each of them, while it lives, the fork gets SIGINT. The answer i
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pty
@@ -16,10 +17,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from treadle_adapters.models import openai_chat  # noqa: F401
-from treadle_cli import command, commands  # noqa: F401
-from treadle_cli.run import command as run  # noqa: F401
+from treadle_cli import command
 
+IMPORTED = (
+    "certifi",
+    "httpcore._backends.trio",
+    "treadle_adapters.models.openai_chat",
+    "treadle_adapters.stores.jsonl",
+    "treadle_cli.commands",
+    "treadle_cli.run.command",
+)
 LONG = 30.0
 """Seconds after which a run that was interrupted counts as hung."""
 AGAIN = 0.5
@@ -89,7 +96,10 @@ def read(output: int) -> bytes:
         return b""
 
 
-def main() -> None:
+def serve() -> None:
+    """Import what a run imports, then fork."""
+    for name in IMPORTED:
+        importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         job = json.loads(line)
@@ -103,4 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()
