@@ -15,6 +15,7 @@ from rich.text import Text
 
 import treadle
 from treadle import MisuseError, TreadleError
+from treadle.containment import leaving_in
 from treadle.printable import printable
 
 from . import mounts
@@ -43,6 +44,10 @@ def _ended(tokens: list[str]) -> int:
         return _left(leaving.code)
     except Exception as error:
         return _told(error)
+    except BaseExceptionGroup as group:  # what of a trio program was interrupted before it took signals itself
+        if not isinstance(leaving_in(group), KeyboardInterrupt):
+            raise
+        return Exit.INTERRUPTED
 
 
 def _wrong_words(error: CycloptsError) -> tuple[str, str]:

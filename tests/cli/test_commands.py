@@ -1,8 +1,10 @@
 """From words to commands: help, versions, wrong words, missing libraries, exit statuses."""
 
 import importlib
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import treadle
 from tests.cli.terminal import ROOT, Terminal, environment
 from treadle import MisuseError, SessionLocked
-from treadle_cli import main, mounts
+from treadle_cli import command, main, mounts
 from treadle_cli.commands import run_command
 from treadle_cli.mounts import MOUNTS, Mount, chosen
 
@@ -168,6 +170,7 @@ def test_without_the_extra_of_the_command_it_says_what_to_install(
         (ExceptionGroup("of one", [ExceptionGroup("of one", [MisuseError("inside")])]), 2, "inside"),
         (MisuseError("colour \x1b[31m bell \x07"), 2, "colour ␛[31m bell ␇"),
         (KeyboardInterrupt(), 130, ""),
+        (BaseExceptionGroup("of a nursery", [KeyboardInterrupt(), ValueError()]), 130, ""),
         (BrokenPipeError(), 1, ""),
         (SystemExit(2), 2, ""),
         (SystemExit(), 0, ""),
@@ -180,6 +183,58 @@ def test_errors_become_words_and_exit_statuses(
     mounted(fails_with(error))
     assert run_command(["it"]) == status
     assert told in capsys.readouterr().err
+
+
+def test_a_group_that_asks_for_something_else_is_not_taken_for_ctrl_c(mounted: Any) -> None:
+    mounted(fails_with(BaseExceptionGroup("of a nursery", [SystemExit(3)])))
+    with pytest.raises(BaseExceptionGroup):
+        run_command(["it"])
+
+
+@pytest.fixture
+def as_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    """Be the process, with these words; what Ctrl-C does is as before afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def process(*words: str, ctrl_c: Any = signal.default_int_handler) -> int:
+        signal.signal(signal.SIGINT, ctrl_c)
+        monkeypatch.setattr(sys, "argv", ["treadle", *words])
+        return command()
+
+    yield process
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_is_heard_while_a_command_runs_and_ends_the_process_at_once_when_it_does_not(
+    mounted: Any, as_process: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[Any] = []
+
+    def imported() -> Any:
+        known.append(signal.getsignal(signal.SIGINT))
+        return lambda: known.append(signal.getsignal(signal.SIGINT))
+
+    monkeypatch.setattr(mounts, "MOUNTS", (Mount(("it",), imported, "Do it."),))
+    assert as_process("it") == 0
+    assert known[0] is signal.SIG_DFL
+    assert known[-1] is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_in_a_command_is_its_exit_status(mounted: Any, as_process: Callable[..., int], capfd: Any) -> None:
+    mounted(lambda: signal.raise_signal(signal.SIGINT))
+    assert as_process("it") == 130
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_that_is_ignored_stays_ignored(mounted: Any, as_process: Callable[..., int]) -> None:
+    mounted(lambda: signal.raise_signal(signal.SIGINT))
+    assert as_process("it", ctrl_c=signal.SIG_IGN) == 0
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_fault_of_ours_is_not_hidden(mounted: Any) -> None:

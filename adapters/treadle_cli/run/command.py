@@ -7,7 +7,7 @@ import sys
 import trio
 
 from treadle import MisuseError
-from treadle.lossless import check_text
+from treadle.lossless import MAX_PART_BYTES, check_text
 
 from ..models.routes import Wish
 from ..stores.storage import SessionChoice
@@ -71,11 +71,13 @@ def prompt_text(words: tuple[str, ...]) -> str | None:
     """The prompt that the words make, ``None`` when there are none; ``-`` reads stdin.
 
     Raises:
-        MisuseError: it is empty, or holds bytes that are no UTF-8.
+        MisuseError: it is empty or too long, or holds bytes that are no UTF-8.
     """
     if not words:
         return None
-    text = (sys.stdin.read() if words == ("-",) else " ".join(words)).strip()
+    text = (sys.stdin.read(MAX_PART_BYTES + 1) if words == ("-",) else " ".join(words)).strip()
+    if len(text) > MAX_PART_BYTES:
+        raise MisuseError(f"the prompt is longer than {MAX_PART_BYTES:,} characters: shorten it (X3)")
     if not text:
         raise MisuseError("the prompt is empty: give some text, or none at all for a conversation")
     check_text(text, "the prompt")

@@ -9,7 +9,8 @@ from attrs import frozen
 from cyclopts import Group, Parameter
 
 from treadle import MisuseError, Tool
-from treadle.lossless import check_text
+from treadle.host.reading.documents import Faulty, error_of, read_text
+from treadle.lossless import MAX_PART_BYTES, check_text
 
 from ..models.local import LOCAL
 from ..models.routes import Wish
@@ -52,9 +53,9 @@ class AgentWords:
         if self.system is not None:
             raise MisuseError("give either --system or --system-file, not both")
         try:
-            return self.system_file.read_text(encoding="utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise MisuseError(f"{self.system_file} is no UTF-8 text, from byte {error.start} on") from error
+            return read_text(self.system_file, MAX_PART_BYTES).strip()
+        except Faulty as error:
+            raise MisuseError(str(error_of(self.system_file, error.faults))) from error
 
     def offered(self) -> tuple[Tool, ...]:
         """What is offered to the model.

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from treadle import MisuseError
 from treadle_specs.conformance import command
+from treadle_specs.conformance.scripts import read_scripts
 
 from ..exits import Exit
 
@@ -74,7 +75,7 @@ def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN) -> int:
     """
     starts = _checked(rig)
     status = Exit.OK
-    for script in [script for path in scripts for script in command.read_scripts(path)]:
+    for script in [script for path in scripts for script in read_scripts(path)]:
         told = command.replayed(script, starts)
         status = Exit.FAILED if told is not None else status
         sys.stdout.write(f"{script['name']}: {told or 'holds'}\n")

@@ -13,9 +13,10 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from treadle import MisuseError
+from treadle.host.reading.documents import Faulty, error_of, faults_in, read_text
 
 from ..exploration.violation import Violation
 from .kit import ProcessRig, check_cases, check_driver
@@ -23,6 +24,8 @@ from .player import replay_script
 from .sequence import draw_script
 from .verdicts import Verdict
 
+MAX_EXPECTATIONS = 1 << 20
+"""Bytes that a file of expected failures may have (X3)."""
 OUR_OWN = f"{sys.executable} -m treadle_specs.rig"
 
 
@@ -58,29 +61,18 @@ def conform(
 
 
 def expectations(given: str) -> list[str]:
-    """A list of expected failures: words between commas, or a file with one per line (``#`` begins a remark)."""
-    if given and Path(given).is_file():
-        lines = Path(given).read_text(encoding="utf-8").splitlines()
-        return [word for line in lines if (word := line.partition("#")[0].strip())]
-    return [word for part in given.split(",") if (word := part.strip())]
-
-
-def read_scripts(path: Path) -> list[dict[str, Any]]:
-    """The scripts of a file that ``treadle conform`` or ``treadle explore`` saved.
+    """A list of expected failures: words between commas, or a file with one per line (``#`` begins a remark).
 
     Raises:
-        MisuseError: it cannot be read, or holds something else.
+        MisuseError: the file cannot be read, is too long (X3), or is no UTF-8.
     """
-    try:
-        read: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise MisuseError(f"{path} cannot be read as a script: {error}") from error
-    scripts = cast("list[Any]", read if isinstance(read, list) else [read])
-    if not all(
-        isinstance(script, dict) and {"name", "steps"} <= set(cast("dict[str, Any]", script)) for script in scripts
-    ):
-        raise MisuseError(f"{path} is no script that `treadle conform` or `treadle explore` saved")
-    return scripts
+    if given and Path(given).is_file():
+        try:
+            lines = read_text(Path(given), MAX_EXPECTATIONS).splitlines()
+        except (Faulty, OSError) as error:
+            raise MisuseError(str(error_of(given, faults_in(error)))) from error
+        return [word for line in lines if (word := line.partition("#")[0].strip())]
+    return [word for part in given.split(",") if (word := part.strip())]
 
 
 def replayed(script: dict[str, Any], command: str) -> str | None:
