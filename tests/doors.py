@@ -161,6 +161,18 @@ def returns(make: Callable[[Any], Any]) -> Within:
     return enter
 
 
+def shapes(option: str, make: Callable[[Any], Any]) -> Within:
+    """The door of a function of that tool's own, which makes what is shown."""
+
+    def enter(s: Stage, given: Any) -> None:
+        def work() -> Any:
+            return {"plain": 1}
+
+        s.agent.tools.register(tool(work, **{option: lambda _: make(given)}))
+
+    return enter
+
+
 def streams(make: Callable[[Any], Any]) -> Within:
     """The model's door: what it streams instead of the script."""
 
@@ -275,6 +287,8 @@ TEXTS_WITHIN: dict[str, Within] = {
     "what a tool returns": returns(lambda text: text),
     "what a tool shows": returns(lambda text: ToolOutput(text, code=text, value=text)),
     "a tool's contexts": returns(lambda text: ToolOutput("ok", contexts=(message(text),))),
+    "what a renderer shows": shapes("render", lambda text: text),
+    "a tool's final content": shapes("final_content", lambda text: (Text(text),)),
     "what a tool raises": returns(lambda text: ToolError(text, text)),
     "a refused call": gives(TOOLS_PRE_EXECUTE, lambda payload, text: DenyCall(text, text)),
     "a question": gives(TOOLS_PRE_EXECUTE, lambda payload, text: AskCall(text)),
@@ -299,6 +313,8 @@ VALUES_WITHIN: dict[str, Within] = {
     "a step's messages": gives(PRE_STEP, lambda payload, value: Enter((*payload.messages, carrying(value)))),
     "what a tool returns": returns(lambda value: {"value": value}),
     "what a tool shows": returns(lambda value: ToolOutput("ok", value=value)),
+    "what a renderer shows": shapes("render", lambda value: (Carrying(value),)),
+    "a tool's final content": shapes("final_content", lambda value: (Text("a"), Carrying(value))),
     "a tool's blocks": returns(lambda value: (Carrying(value),)),
     "a tool's contexts": returns(lambda value: ToolOutput("ok", contexts=(carrying(value),))),
     "a call's arguments": gives(TOOLS_PRE_EXECUTE, lambda payload, value: AllowCall({"value": value})),

@@ -107,7 +107,8 @@ class Tooled:
             await asyncio.sleep(0)
             return made.execute(arguments, None)  # type: ignore[arg-type]
 
-        brought: Tool = self.over.bridge.tool(work, name=made.name, parameters=made.parameters)
+        own = {"name": made.name, "render": made.render, "final_content": made.final_content}
+        brought: Tool = self.over.bridge.tool(work, parameters=made.parameters, **own)
         return brought
 
     def guard(self, guard: Any) -> None:
