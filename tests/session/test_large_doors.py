@@ -13,11 +13,11 @@ from treadle import Failure, tool
 from treadle.errors import MisuseError
 from treadle.hooks import REQUEST, SESSION_EVENT, SessionEventAdded
 from treadle.lossless import MAX_PART_BYTES
-from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished
+from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, clean_failure
 from treadle.models.routes import MAX_NAME, MAX_TOKENS
 from treadle.session import RequestHeader, encode_event
 from treadle.session.log import MAX_HEADER_TEXT
-from treadle.words.failures import MAX_WORD, clean_failure
+from treadle.words.failures import MAX_WORD
 
 LARGE = "x" * (MAX_PART_BYTES + 1)
 """Text that no event takes."""
