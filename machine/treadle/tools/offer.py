@@ -23,7 +23,9 @@ def check_naming(name: object, description: object) -> None:
         MisuseError: what is wrong, and what it must be (K1).
     """
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable() or " " in name:
-        raise MisuseError(f"a tool's name is 1 to 128 printable characters without spaces, not {name!r} (K1)")
+        shown = repr(name)
+        shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
+        raise MisuseError(f"a tool's name is 1 to 128 printable characters without spaces, not {shown} (K1)")
     if not isinstance(description, str):
         raise MisuseError(f"tool {name!r} needs a description in text (K1)")
     check_text(name, "a tool's name")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from ...errors import MisuseError
 from ...ids import session_id
+from ...lossless import check_text
 from ..reading.documents import Document, Fault, Faulty, Place, error_of, faults_in, read_text
 from ..reading.yaml import read_yaml
 
@@ -23,6 +24,12 @@ def _checked_id(_: Any, __: Any, value: Any) -> None:
         raise MisuseError(f"a preset's id has the form of a session's: {error}") from error
 
 
+def _checked_text(_: Any, attribute: Attribute[str], value: Any) -> None:
+    if not isinstance(value, str):
+        raise MisuseError(f"a preset's {attribute.name} is text, not {type(value).__name__} (O11)")
+    check_text(value, f"a preset's {attribute.name}")
+
+
 @frozen
 class PresetDefinition:
     """What declares a preset.
@@ -33,12 +40,15 @@ class PresetDefinition:
         title: for people; the id unless given.
         description: for people.
         where: its file, for errors; the id unless given.
+
+    Raises:
+        MisuseError: the id could not be a file's name, or something is no text that UTF-8 carries (S1).
     """
 
     id: str = field(validator=_checked_id)
-    document: str
-    title: str = ""
-    description: str = ""
+    document: str = field(validator=_checked_text)
+    title: str = field(default="", validator=_checked_text)
+    description: str = field(default="", validator=_checked_text)
     where: str = ""
 
 
