@@ -42,8 +42,9 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
     scope = activity.agent.scope
     assembly = PromptAssembly(activity.agent, operation.turn, operation.step, activity.signal)
 
+    fixed: Prompt | None = scope.shown[fixed_prompt]
+
     async def default() -> Prompt:
-        fixed: Prompt | None = scope.shown[fixed_prompt]
         if fixed is not None:
             return fixed
         asks = bool(operation.batch) or activity.facts.owes
@@ -54,7 +55,8 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:
         prompt = await default()
-    _check_prompt(prompt)
+    if prompt is not fixed:  # which was checked part by part, as it was registered
+        _check_prompt(prompt)
     return prompt
 
 
