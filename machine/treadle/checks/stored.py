@@ -5,22 +5,23 @@ from __future__ import annotations
 from ..errors import SessionCorrupt
 from ..session.fork import fork_points
 from ..session.log import Session
-from ..session.repair import repair
+from ..session.repair import LogEnd, end_of_log
 from ..session.store import StoredSession
 from .monitor import LogMonitor
 
 
-def closed_session(stored: StoredSession) -> Session:
+def closed_session(stored: StoredSession) -> tuple[Session, LogEnd]:
     """The session that a stored log gives, with what closes the turn that a crash left open (P4).
 
     Returns:
-        The session; what it holds beyond ``stored.events`` is not stored yet.
+        The session, and where its log ended; what closes that is in the session, and not stored yet.
 
     Raises:
         SessionCorrupt: the log breaks a rule; its event is named, and where a fork could begin before it.
     """
     session = Session(stored.header, stored.events)
-    for data in repair(stored.events):
+    end = end_of_log(stored.events)
+    for data in end.closing:
         session.commit(data)
     monitor = LogMonitor()
     for entry in session.events:
@@ -30,7 +31,7 @@ def closed_session(stored: StoredSession) -> Session:
     misfit = monitor.misfit(stored.header)
     if misfit is not None:
         raise _corrupt(stored, f"{misfit} (S5)", len(stored.events))
-    return session
+    return session, end
 
 
 def _corrupt(stored: StoredSession, what: str, seq: int) -> SessionCorrupt:

@@ -42,10 +42,12 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
     scope = activity.agent.scope
     assembly = PromptAssembly(activity.agent, operation.turn, operation.step, activity.signal)
 
-    fixed: Prompt | None = scope.shown[fixed_prompt]
+    known: list[Prompt] = []
 
     async def default() -> Prompt:
+        fixed: Prompt | None = scope.shown[fixed_prompt]
         if fixed is not None:
+            known.append(fixed)
             return fixed
         asks = bool(operation.batch) or activity.facts.owes
         return await Assembler(activity, prompt_parts(scope), assembly).prompt(with_contexts=asks)
@@ -55,7 +57,7 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:
         prompt = await default()
-    if prompt is not fixed:  # which was checked part by part, as it was registered
+    if not known or prompt is not known[-1]:  # which was checked part by part, as it was registered
         _check_prompt(prompt)
     return prompt
 
