@@ -1,7 +1,9 @@
 """Many streams at once: how long a cancel takes and how late the loop is while a thousand answers come in.
 
 The server is a process of its own. Times are processor time of the loop's thread, so that they say what the work
-between a cancel and its end costs, whatever else the machine does.
+between a cancel and its end costs, whatever else the machine does. The load is paced alike: the deltas of a second come
+in a second of the loop's own time, in which it computes or has nothing to do. Seconds in which it waits for a processor
+would heap up deltas that a core of its own would have worked off, and be taken for ours.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import aclosing
+from pathlib import Path
 from statistics import quantiles
 
 import trio
@@ -31,40 +34,75 @@ STREAMS = int(os.environ.get("TREADLE_STREAMS", "1000"))
 EVERY = 0.5
 """Seconds between two deltas of one answer."""
 
+SLOTS = 50
+"""Parts of that time; each has its share of the streams, whose deltas come together."""
+
 CANCELS = 150
 """Streams that are cancelled, one after the other, each followed by a new one."""
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-DELTA = b'data: {"choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
+_EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
+DELTA = b"%x\r\n%b\r\n" % (len(_EVENT), _EVENT)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        await reader.readexactly(int(length.split(b":")[1]))
-        writer.write(HEAD)
-        while not writer.is_closing():
-            writer.write(b"%x\r\n%b\r\n" % (len(DELTA), DELTA))
-            await writer.drain()
-            await asyncio.sleep(EVERY)
-    except (ConnectionError, asyncio.IncompleteReadError):
-        pass  # cancelled, as it should be
-    finally:
-        writer.close()
+@define
+class _Server:
+    """Answers every request without end; each byte on its stdin is one slot, whose streams get a delta."""
+
+    slots: list[set[asyncio.StreamWriter]] = field(factory=lambda: [set() for _ in range(SLOTS)])
+    answered: int = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request: its first delta comes at once, the others with its slot."""
+        slot = self.slots[self.answered % SLOTS]
+        self.answered += 1
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.split(b":")[1]))
+            writer.write(HEAD + DELTA)
+            slot.add(writer)
+            await reader.read()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # cancelled, as it should be
+        finally:
+            slot.discard(writer)
+            writer.close()
+
+    async def pace(self) -> None:
+        """Send deltas as slots are due, until stdin ends."""
+        ticks = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(ticks), sys.stdin)
+        at = 0
+        while due := await ticks.read(SLOTS):
+            for _ in due:
+                for writer in self.slots[at % SLOTS]:
+                    writer.write(DELTA)
+                at += 1
 
 
 async def _serve() -> None:
-    server = await asyncio.start_server(_answer, "127.0.0.1", 0, backlog=2 * STREAMS)
+    serving = _Server()
+    server = await asyncio.start_server(serving.answer, "127.0.0.1", 0, backlog=2 * STREAMS)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
-        await server.serve_forever()
+        await serving.pace()
+
+
+def own_time() -> float:
+    """Seconds on the clock without those in which the calling thread was ready to run and had no processor."""
+    waited = Path("/proc/thread-self/schedstat").read_text().split()[1]
+    return time.monotonic() - int(waited) / 1e9
 
 
 def _allow_files() -> None:
     """Each stream is an open file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(3 * STREAMS, hard)), hard))
+
+
+_ENOUGH = 0.9
+"""The share of the deltas without which a figure tells of a smaller load than it says."""
 
 
 @define
@@ -76,6 +114,7 @@ class _Crowd:
     open: list[trio.CancelScope] = field(factory=list[trio.CancelScope])
     cancels: list[float] = field(factory=list[float])
     late: list[float] = field(factory=list[float])
+    deltas: int = 0
     over: trio.Event = field(factory=trio.Event)
     _cancelled: dict[trio.CancelScope, float] = field(factory=dict[trio.CancelScope, float])
 
@@ -87,6 +126,16 @@ class _Crowd:
                 self.nursery.start_soon(self._stream, event)
             for event in ready:
                 await event.wait()
+
+    async def pace(self, server: trio.abc.SendStream) -> None:
+        """Have the server send what is due."""
+        begun, told, each = own_time(), 0, EVERY / SLOTS
+        while True:
+            due = int((own_time() - begun) / each)
+            if due > told:
+                await server.send_all(b"." * (due - told))
+                told = due
+            await trio.sleep(each)
 
     async def replace(self) -> None:
         """Cancel the oldest stream, and open another one."""
@@ -111,6 +160,7 @@ class _Crowd:
         with trio.CancelScope() as scope:
             async with aclosing(self.model.stream(request)) as chunks:
                 async for _ in chunks:
+                    self.deltas += 1
                     if not ready.is_set():
                         ready.set()
                         self.open.append(scope)
@@ -122,17 +172,25 @@ class _Crowd:
 
 async def _crowd() -> _Crowd:
     _allow_files()
-    server = await trio.lowlevel.open_process([sys.executable, "-m", __name__], stdout=subprocess.PIPE)
+    server = await trio.lowlevel.open_process(
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert server.stdin is not None
     assert server.stdout is not None
     port = int(await server.stdout.receive_some())
     try:
         async with OpenAIChat(f"http://127.0.0.1:{port}") as model, trio.open_nursery() as nursery:
             crowd = _Crowd(model, nursery)
+            nursery.start_soon(crowd.pace, server.stdin)
             await crowd.fill()
             beats = await nursery.start(crowd.beat)
+            begun, before = own_time(), crowd.deltas
             for _ in range(CANCELS):
                 await crowd.replace()
             await crowd.over.wait()
+            came = (crowd.deltas - before) * EVERY / STREAMS / (own_time() - begun)
+            if came < _ENOUGH:
+                print(f"only {came:.0%} of the deltas came: the server has too little of a processor", file=sys.stderr)
             beats.cancel()
             nursery.cancel_scope.cancel()
     finally:

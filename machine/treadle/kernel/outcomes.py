@@ -57,12 +57,12 @@ def outcome(state: KernelState, given: i.Outcome) -> None:
     """The owed operation is over: a cancel wins over whatever it decided (C8)."""
     _expect(state, given)
     operation, state.owed = state.owed, None
-    if isinstance(given, i.Answered):
+    if type(given) is i.Answered:
         _answered(state, given)
-    elif state.cause is None and not isinstance(given, i.Interrupted):
+    elif state.cause is None and type(given) is not i.Interrupted:
         _decide(state, given, operation)
     else:
-        if isinstance(given, i.Failed):
+        if type(given) is i.Failed:
             state.failure = (given.failure, given.error, getattr(operation, "step", state.step))
         _converge(state)
 
@@ -144,6 +144,10 @@ def _decide(state: KernelState, given: Decision, operation: Any) -> None:
     match given:
         case i.Entered():
             _entered(state, given)
+        case i.ToolsSettled():
+            _step_over(state)
+        case i.Stopped():
+            _stopped(state)
         case i.Refused():
             state.kept, state.detail = given.kept, given.detail
             fire(state, REFUSE)
@@ -152,10 +156,6 @@ def _decide(state: KernelState, given: Decision, operation: Any) -> None:
         case i.Retried():
             state.attempt += 1
             state.begin(Request(state.turn, state.step, state.attempt))
-        case i.ToolsSettled():
-            _step_over(state)
-        case i.Stopped():
-            _stopped(state)
         case i.Maintained():
             fire(state, RELEASE_TO_NEXT if state.poised else RELEASE)
         case i.Failed():
@@ -255,9 +255,9 @@ def _limited(state: KernelState) -> bool:
 
 def request_progress(state: KernelState, given: i.Prepared | i.AttemptRecorded) -> None:
     """A request is prepared, or an attempt ended without a whole answer (T1, C5)."""
-    if not isinstance(state.owed, Request):
+    if type(state.owed) is not Request:
         raise InvalidTrigger(f"no request is under way: {state.owed} is owed (L7)")
-    if isinstance(given, i.AttemptRecorded):
+    if type(given) is i.AttemptRecorded:
         _check_prepared(state)
         state.out.append(Record(given.fact))
     elif state.cause is None:
@@ -276,7 +276,7 @@ def tool_progress(
 ) -> None:
     """A call starts, finishes, is refused, settled or dropped (§11)."""
     schedule = state.schedule
-    if schedule is None or not isinstance(state.owed, RunTools):
+    if schedule is None or type(state.owed) is not RunTools:
         raise InvalidTrigger(f"no tools are running: {state.owed} is owed (L7)")
     if not 0 <= given.index < len(schedule.calls):
         raise InvalidTrigger(f"the answer asked for no call {given.index} (K5)")

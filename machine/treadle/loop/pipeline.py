@@ -30,7 +30,7 @@ from ..hooks.points import (
     ToolSettled,
 )
 from ..kernel.inputs import TimedOut
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, left_entered, standing, tidy
 from ..lossless import MAX_DEPTH, check_depth
 from ..tools.definition import Tool, ToolRun
 from ..tools.plain import plain
@@ -225,7 +225,8 @@ async def _returned(activity: Activity, prepared: Prepared, tool: Tool, run: Too
     except BaseException:
         await tidy(before)
         raise
-    await check_left(before, f"tool {tool.name!r}")
+    if left_entered(before):
+        await check_left(before, f"tool {tool.name!r}")
     return result
 
 
