@@ -20,6 +20,7 @@ from treadle_specs.exploration.renaming import renamed
 from treadle_specs.exploration.rig_script import rig_case
 from treadle_specs.exploration.search import Search
 from treadle_specs.exploration.violation import Violation
+from treadle_specs.model.model import Model
 
 from .walks import expected_log, play, random_walk, reduced
 
@@ -140,7 +141,9 @@ def test_a_counterexample_is_saved_as_a_case_that_the_shipped_driver_passes(tmp_
 
 def test_in_a_script_no_id_is_used_twice() -> None:
     start = Kernel(pool=2)
-    first = next(given for given in Alphabet(1).inputs_of(start) if isinstance(given, i.Deliver) and not given.wakeup)
+    first = next(
+        given for given in Alphabet(1).inputs(Model(pool=2)) if isinstance(given, i.Deliver) and not given.wakeup
+    )
     again = renamed([first, i.RemoveMessage("m1"), first], start)
     assert [given.message.id for given in again if isinstance(given, i.Deliver)] == ["u1", "u2"]
     case = rig_case("twice", [], [first, i.RemoveMessage("m1"), first], start)
