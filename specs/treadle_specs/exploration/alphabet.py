@@ -74,7 +74,7 @@ class Alphabet:
         if model.leaving:
             yield from _LATE_CALLS
         elif not self.alone or model.state == IDLE:
-            yield from _deliveries(model, fresh, live)
+            yield from _deliveries(fresh, live)
             yield from _operations(model, fresh, every=self.inbox)
             for target in TARGETS:
                 there = [message for message, _ in model.inbox(target)]
@@ -199,7 +199,7 @@ _TOOL_PROGRESS: list[tuple[i.Input, ...]] = [
 ]
 
 
-def _deliveries(model: Model, fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
+def _deliveries(fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
     if fresh is not None:
         for target in TARGETS:
             yield i.Deliver(fresh, target, True)

@@ -32,8 +32,16 @@ Key = tuple[Any, ...]
 _SHARED = ("latched", "reserved", "held", "cause", "turn", "step", "turn_open", "step_open", "running", "last_reason")
 _SHARED_OF = attrgetter(*_SHARED, "owed")
 _RULES = {
-    **{"reserved": "D8", "held": "O0", "cause": "C2", "turn": "L4", "step": "L4", "turn_open": "T10"},
-    **{"step_open": "T10", "running": "L5", "last_reason": "T7", "owed": "L7"},
+    "reserved": "D8",
+    "held": "O0",
+    "cause": "C2",
+    "turn": "L4",
+    "step": "L4",
+    "turn_open": "T10",
+    "step_open": "T10",
+    "running": "L5",
+    "last_reason": "T7",
+    "owed": "L7",
 }
 _STATES = {state: state.value for state in State}
 _IN_KERNEL = {"parallel": "started", "exclusive": "started", "unstarted": "pending"}
@@ -349,10 +357,23 @@ def _masked(effect: Any) -> Any:
 
 
 _TOLD_RULES: dict[Any, str] = {
-    **{ev.TurnStart: "L2", ev.TurnEnd: "N3", ev.StepStart: "T0", ev.StepEnd: "T10", ev.UserMessageAdded: "N2"},
-    **{ev.InboxSpliced: "I3", ev.ToolCallStarted: "K5", ev.ToolResultAdded: "N1", ev.AssistantMessageAdded: "Q9"},
-    **{fx.Inserted: "I4", fx.Discarded: "I4", fx.Updated: "I4", fx.Claimed: "I5", fx.Parked: "L3"},
-    **{fx.StatusChanged: "L5", fx.ErrorReported: "N8", fx.CancelRequested: "C2"},
+    ev.TurnStart: "L2",
+    ev.TurnEnd: "N3",
+    ev.StepStart: "T0",
+    ev.StepEnd: "T10",
+    ev.UserMessageAdded: "N2",
+    ev.InboxSpliced: "I3",
+    ev.ToolCallStarted: "K5",
+    ev.ToolResultAdded: "N1",
+    ev.AssistantMessageAdded: "Q9",
+    fx.Inserted: "I4",
+    fx.Discarded: "I4",
+    fx.Updated: "I4",
+    fx.Claimed: "I5",
+    fx.Parked: "L3",
+    fx.StatusChanged: "L5",
+    fx.ErrorReported: "N8",
+    fx.CancelRequested: "C2",
 }
 
 
