@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from tests.doors import CALLS, COMPOSED, MAKINGS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
+from tests.doors import CALLS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
+from tests.makings import COMPOSED, MAKINGS
 from tests.stage import Stage, note, stage
 from treadle import AgentOptions, Host, MisuseError, ScriptedModel, tool
 from treadle.errors import PresetError
