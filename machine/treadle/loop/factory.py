@@ -19,7 +19,7 @@ from ..hooks.reports import report_failure
 from ..hooks.scope import Scope
 from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, left_entered, standing, tidy
 from ..session.log import Session, SessionHeader, new_header
 from ..session.repair import end_of_log
 from ..session.store import SessionWriter
@@ -140,7 +140,8 @@ class LoopFactory:
         except BaseException:
             await tidy(before)
             raise
-        await check_left(before, "setup or a created listener")
+        if left_entered(before):
+            await check_left(before, "setup or a created listener")
 
     async def _make(self, life: Life, setup: Setup | None, source: StartSource) -> None:
         agent, agents = life.agent, self._host.agents
@@ -168,8 +169,9 @@ class LoopFactory:
     def _prepare(self, session: Session, options: CreateOptions | ResumeOptions, opened: Reopened | None) -> Life:
         host, given = self._host, options.agent_options or DEFAULT_OPTIONS
         own = host.default_model.fill(given)
-        kernel = Kernel(max_steps=own.max_steps_per_turn, pool=own.max_parallel_tool_calls, held=True)
-        kernel.recorded = session.recorded
+        kernel = Kernel(
+            max_steps=own.max_steps_per_turn, pool=own.max_parallel_tool_calls, recorded=session.recorded, held=True
+        )
         requests = None
         if len(session):
             end = opened.end if opened is not None else end_of_log(session.events)

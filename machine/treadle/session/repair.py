@@ -149,7 +149,7 @@ def end_of_log(events: Sequence[Event]) -> LogEnd:
 
 
 def repair(events: Sequence[Event]) -> list[Any]:
-    """The data to append to a log so that no turn is open; see ``end_of_log`` (P4)."""
+    """The data to append to a log so that no turn is open; empty when none is (P4)."""
     return end_of_log(events).closing
 
 
