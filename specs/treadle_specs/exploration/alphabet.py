@@ -74,7 +74,7 @@ class Alphabet:
         if model.leaving:
             yield from _LATE_CALLS
         elif not self.alone or model.state == IDLE:
-            yield from _deliveries(model, fresh, live)
+            yield from _deliveries(fresh, live)
             yield from _operations(model, fresh, every=self.inbox)
             for target in TARGETS:
                 there = [message for message, _ in model.inbox(target)]
@@ -123,7 +123,8 @@ class Alphabet:
 
 def answers(model: Model, given: i.Input) -> bool:
     """Whether an outcome or a piece of progress is of the kind that is owed (L7)."""
-    return type(given) in _KINDS.get(type(model.owed), ())
+    owed: Any = model.owed
+    return type(given) in _KINDS.get(owed.__class__, ())
 
 
 _KINDS: dict[type, frozenset[Any]] = {
@@ -199,7 +200,7 @@ _TOOL_PROGRESS: list[tuple[i.Input, ...]] = [
 ]
 
 
-def _deliveries(model: Model, fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
+def _deliveries(fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
     if fresh is not None:
         for target in TARGETS:
             yield i.Deliver(fresh, target, True)

@@ -14,9 +14,10 @@ from treadle.testing import TABLE, Lifecycle, Row, Trigger
 
 from ..model.agent import CONVERGING, DISPOSING, GONE, IDLE
 from .alphabet import CALLS, Alphabet
+from .comparison import compare_readers
 from .laws import check_state
 from .liveness import Graph
-from .lockstep import Key, Pair, beginning, compare_readers, follow, unchanged
+from .lockstep import Key, Pair, beginning, follow, unchanged
 from .teamwork import Harvest, Level, shared_out
 from .violation import Violation
 
@@ -163,7 +164,7 @@ class Search:
         to = self._index.get(pair.key)
         if to is None:
             check_state(pair)
-            compare_readers(pair)
+            compare_readers(pair.kernel, pair.model)
             to = self._index[pair.key] = len(self._came)
             self._came.append(came)
             self._todo.append((to, pair))
