@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from treadle.kernel import effects as fx
 from treadle.kernel.effects import RunTools
@@ -182,7 +182,7 @@ _TOLD_RULES: dict[Any, str] = {
 
 
 def _rule_of(told: Any) -> str:
-    what: Any = told[0] if isinstance(told, tuple) else told
+    what = cast("Any", told[0]) if isinstance(told, tuple) else told
     if isinstance(what, str):
         return {"agent/error": "N8", "tool/result": "C4"}.get(what, "T11")
     return _TOLD_RULES.get(what.__class__, "T1")

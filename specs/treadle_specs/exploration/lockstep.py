@@ -34,29 +34,17 @@ class Pair:
     Attributes:
         kernel: the shipped kernel.
         model: what the contract promises of it.
+        spare: a copy of the model that has refused all it was given, and serves for the next input.
         reread: the notifications of a convergence are running: only calls, and then ``Replayed``, can come (H4).
         key: tells states apart: the model's state, and a fingerprint of all that the kernel holds besides.
     """
 
-    __slots__ = ("_spare", "kernel", "key", "model", "reread")
+    __slots__ = ("kernel", "key", "model", "reread", "spare")
 
     def __init__(self, kernel: Kernel, model: Model, reread: bool = False) -> None:
         self.kernel, self.model, self.reread = kernel, model, reread
         self.key = (canonical(model), reread, fingerprint(kernel))
-        self._spare: Model | None = None
-
-    def expect(self, given: i.Input) -> tuple[Model, list[fx.Effect]]:
-        """What the model comes to by an input, and what that leads to.
-
-        A copy that refused an input is as it was, and serves for the next one.
-
-        Raises:
-            TreadleError: the contract refuses it.
-        """
-        model = self._spare = self._spare or self.model.copy()
-        expected = model.receive(given)
-        self._spare = None
-        return model, expected
+        self.spare: Model | None = None
 
 
 def beginning(max_steps: int | None = None, pool: int = 10, *, held: bool = False, **more: Any) -> Pair:
@@ -131,15 +119,19 @@ def follow(pair: Pair, given: i.Input) -> Pair | None:
     Raises:
         Violation: the kernel does other than the model.
     """
+    model = pair.spare or pair.model.copy()
     try:
-        model, expected = pair.expect(given)
+        expected = model.receive(given)
     except TreadleError as refusal:
-        _refused(pair, given, refusal.with_traceback(None))
+        pair.spare = model
+        _refused(pair, given, refusal)
         return None
+    pair.spare = None
     kernel = pair.kernel.copy()
     effects = _taken(pair, kernel, given)
-    compare_effects(effects, expected)
-    forget(kernel, model, expected)
+    if effects or expected:
+        compare_effects(effects, expected)
+        forget(kernel, model, expected)
     compare(kernel, model)
     reread = pair.reread and type(given) is not i.Replayed
     if expected and type(expected[-1]) is fx.Reread:
@@ -154,7 +146,7 @@ def unchanged(pair: Pair) -> None:
         Violation: one of them did.
     """
     compare(pair.kernel, pair.model)
-    if pair._spare is not None and canonical(pair._spare) != pair.key[0]:  # pyright: ignore[reportPrivateUsage]
+    if pair.spare is not None and canonical(pair.spare) != pair.key[0]:
         raise Violation("L1", "an input that the model refuses changes it")
     if pair.key[2] != fingerprint(pair.kernel):
         raise Violation("L1", "a refused input changes something that only the kernel knows")
