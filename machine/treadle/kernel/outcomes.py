@@ -92,10 +92,15 @@ def _expect(state: KernelState, given: i.Outcome) -> None:
     else:
         fits = owed is not None and owed is not PROCEED and type(owed) is not Maintain
     if not fits:
-        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {state.owed} (L7)")
+        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {_named(state.owed)} (L7)")
     check = _CHECKS.get(type(given))
     if check is not None:
         check(state, given)
+
+
+def _named(owed: Operation | str | None) -> str:
+    """What is owed, in a word: messages have no place in the text of an error."""
+    return owed if isinstance(owed, str) else "nothing" if owed is None else type(owed).__name__
 
 
 def _check_entered(state: KernelState, given: i.Entered) -> None:
@@ -224,7 +229,7 @@ def _answered(state: KernelState, given: i.Answered) -> None:
 def proceeded(state: KernelState, _given: i.Proceeded) -> None:
     """The notifications of a whole answer have run: the step may end (H4)."""
     if state.owed is not PROCEED:
-        raise InvalidTrigger(f"nothing proceeds: {state.owed} is owed (L7)")
+        raise InvalidTrigger(f"nothing proceeds: {_named(state.owed)} is owed (L7)")
     state.owed = None
     if state.cause is not None:
         _converge(state)
@@ -256,7 +261,7 @@ def _limited(state: KernelState) -> bool:
 def request_progress(state: KernelState, given: i.Prepared | i.AttemptRecorded) -> None:
     """A request is prepared, or an attempt ended without a whole answer (T1, C5)."""
     if type(state.owed) is not Request:
-        raise InvalidTrigger(f"no request is under way: {state.owed} is owed (L7)")
+        raise InvalidTrigger(f"no request is under way: {_named(state.owed)} is owed (L7)")
     if type(given) is i.AttemptRecorded:
         _check_prepared(state)
         state.out.append(Record(given.fact))
@@ -277,7 +282,7 @@ def tool_progress(
     """A call starts, finishes, is refused, settled or dropped (§11)."""
     schedule = state.schedule
     if schedule is None or type(state.owed) is not RunTools:
-        raise InvalidTrigger(f"no tools are running: {state.owed} is owed (L7)")
+        raise InvalidTrigger(f"no tools are running: {_named(state.owed)} is owed (L7)")
     if not 0 <= given.index < len(schedule.calls):
         raise InvalidTrigger(f"the answer asked for no call {given.index} (K5)")
     match given:

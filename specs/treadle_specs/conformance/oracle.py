@@ -15,7 +15,7 @@ from treadle.kernel.kernel import Kernel
 from treadle.kernel.lifecycle import Stateful
 from treadle.testing import Lifecycle, Row, Trigger
 
-from ..exploration.lockstep import compare, compare_effects
+from ..exploration.comparison import compare, compare_effects
 from ..exploration.violation import Violation
 from ..model.model import Model
 

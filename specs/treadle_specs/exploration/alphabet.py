@@ -52,7 +52,8 @@ class Alphabet:
     Attributes:
         ids: messages that may be live at once; an id is used again once its message has met its fate.
         calls: the largest number of tool calls that an answer asks for.
-        inbox: whether every inbox operation is tried, or only those that no other one can stand for.
+        inbox: whether every inbox operation is tried, or only those that no other one can stand for; the latter also
+            while tools run.
         strays: whether one of each outcome is tried in every state.
         endings: whether bodies end in other ways than by coming to a result of their own (C4).
         alone: whether nobody but a cancel or a dispose comes between while an agent is busy.
@@ -74,11 +75,12 @@ class Alphabet:
         if model.leaving:
             yield from _LATE_CALLS
         elif not self.alone or model.state == IDLE:
-            yield from _deliveries(fresh, live)
-            yield from _operations(model, fresh, every=self.inbox)
+            yield from _deliveries(fresh, live, cancelled=model.cause is not None)
+            every = self.inbox and not model.modes
+            yield from _operations(model, fresh, every=every)
             for target in TARGETS:
                 there = [message for message, _ in model.inbox(target)]
-                yield from _splices(target, there, fresh) if self.inbox else _few_splices(target, there, fresh)
+                yield from _splices(target, there, fresh) if every else _few_splices(target, there, fresh)
         if reread:
             yield i.Replayed()
         yield from _OUTCOMES if self.strays else [given for given in _OUTCOMES if answers(model, given)]
@@ -103,8 +105,10 @@ class Alphabet:
             if index:
                 yield from _TOOL_PROGRESS[index]
                 yield i.CallSettled(index, result(call))
-            yield i.CallStarted(index, False)
-            if self.endings:
+            mode = model.modes[index]
+            if mode == "unstarted":
+                yield i.CallStarted(index, False)
+            elif self.endings and mode in ("parallel", "exclusive"):
                 yield i.CallFinished(index, i.TimedOut(1.0))
                 yield i.CallFinished(index, i.LetThrough(started=True))
                 yield i.CallFinished(index, i.LetThrough(started=False))
@@ -123,7 +127,8 @@ class Alphabet:
 
 def answers(model: Model, given: i.Input) -> bool:
     """Whether an outcome or a piece of progress is of the kind that is owed (L7)."""
-    return type(given) in _KINDS.get(type(model.owed), ())
+    owed: Any = model.owed
+    return type(given) in _KINDS.get(owed.__class__, ())
 
 
 _KINDS: dict[type, frozenset[Any]] = {
@@ -199,12 +204,13 @@ _TOOL_PROGRESS: list[tuple[i.Input, ...]] = [
 ]
 
 
-def _deliveries(fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
+def _deliveries(fresh: UserMessage | None, live: list[str], *, cancelled: bool) -> Iterator[i.Input]:
     if fresh is not None:
         for target in TARGETS:
             yield i.Deliver(fresh, target, True)
             yield i.Deliver(fresh, target, False)
-            yield i.Deliver(fresh, target, True, own=True)
+            if cancelled or target == STEP:
+                yield i.Deliver(fresh, target, True, own=True)
     for taken in {live[0], live[-1]} if live else ():
         yield i.Deliver(plain(taken), STEP, True)
 
@@ -216,9 +222,10 @@ def _operations(model: Model, fresh: UserMessage | None, *, every: bool) -> Iter
             yield i.SteerMessage(message.id)
             if fresh is not None:
                 yield i.ReplaceMessage(message.id, fresh)
-            if every:
-                yield i.ReplaceMessage(message.id, edited(message))
+            if every and target == TURN:
                 yield i.EditMessage(message.id, edited(message).content)
+            elif every:
+                yield i.ReplaceMessage(message.id, edited(message))
         if every and entries:
             first = entries[0][0]
             yield i.ReplaceMessage(first.id, first)

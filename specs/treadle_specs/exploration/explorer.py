@@ -47,7 +47,7 @@ def profiles(ids: int) -> tuple[Profile, ...]:
         Profile("kernel", Alphabet(ids, calls=1)),
         Profile("step limit", Alphabet(1, calls=1, inbox=False), (2,)),
         Profile("tool calls", Alphabet(1, calls=2, inbox=False, endings=True)),
-        Profile("pools", Alphabet(1, calls=3, inbox=False, strays=False, alone=True), (None,), (1, 2, 3)),
+        Profile("pools", Alphabet(1, calls=3, inbox=False, strays=False, alone=True), (None,), (1, 3)),
     )
 
 

@@ -14,9 +14,10 @@ from treadle.testing import TABLE, Lifecycle, Row, Trigger
 
 from ..model.agent import CONVERGING, DISPOSING, GONE, IDLE
 from .alphabet import CALLS, Alphabet
+from .comparison import compare_readers
 from .laws import check_state
 from .liveness import Graph
-from .lockstep import Key, Pair, beginning, compare_readers, follow, unchanged
+from .lockstep import Key, Pair, beginning, follow, unchanged
 from .teamwork import Harvest, Level, shared_out
 from .violation import Violation
 
@@ -145,25 +146,31 @@ class Search:
             if deadline is not None and not place % CLOCK_EVERY and time.perf_counter() > deadline:
                 self._todo = [*level[place:], *self._todo]
                 return
-            refused: list[i.Input] = []
-            for given in self.alphabet.inputs(pair.model, reread=pair.reread):
-                self._at, self._given = at, given
-                self.findings.transitions += 1
+            self._expand(at, pair)
+
+    def _expand(self, at: int, pair: Pair) -> None:
+        """Follow every input of one state."""
+        given: i.Input | None = None
+        inputs = list(self.alphabet.inputs(pair.model, reread=pair.reread))
+        self.findings.transitions += len(inputs)
+        try:
+            for given in inputs:
                 after = follow(pair, given)
-                if after is None:
-                    refused.append(given)
-                    continue
-                to = self._reach(after, (at, given))
-                if to != at and type(given) not in CALLS:
-                    self.graph.edge(at, to)
-            self._given = refused[-1] if refused else None
+                if after is not None:
+                    to = self._reach(after, (at, given))
+                    if to != at and type(given) not in CALLS:
+                        self.graph.edge(at, to)
+            given = None
             unchanged(pair)
+        except Violation:
+            self._at, self._given = at, given
+            raise
 
     def _reach(self, pair: Pair, came: tuple[int, i.Input] | Pair) -> int:
         to = self._index.get(pair.key)
         if to is None:
             check_state(pair)
-            compare_readers(pair)
+            compare_readers(pair.kernel, pair.model)
             to = self._index[pair.key] = len(self._came)
             self._came.append(came)
             self._todo.append((to, pair))

@@ -112,8 +112,11 @@ class Agent:
 
     def pending(self) -> list[tuple[Target, int, UserMessage, bool]]:
         """Every pending message with its place, in the order of a claim."""
-        steps = [(STEP, at, message, waking) for at, (message, waking) in enumerate(self.next_step)]
-        return [*steps, *[(TURN, at, message, waking) for at, (message, waking) in enumerate(self.next_turn)]]
+        return [
+            (target, at, message, waking)
+            for target in (STEP, TURN)
+            for at, (message, waking) in enumerate(self.inbox(target))
+        ]
 
     def taken(self, message_id: str) -> bool:
         """Whether an id is pending, of the open turn, or recorded (I1)."""
@@ -211,16 +214,17 @@ class Agent:
             self.fail(Failure(OPEN, "STEP_LIMIT"))
             return
         first = tuple([message for message, _ in self.next_turn[:prompts]])
-        batch: Messages = ()
-        for target, messages in ((STEP, tuple([message for message, _ in self.next_step])), (TURN, first)):
-            if messages:
-                self.splice(target, 0, len(messages))
-                batch += messages
-            for message in messages:
-                self.tell(fx.Claimed(message, self.turn))
-                self.here |= {message.id}
+        batch = self._take(STEP, tuple([message for message, _ in self.next_step])) + self._take(TURN, first)
         self.state, self.claimed = ADMISSION, batch
         self.begin(fx.Admit(self.turn, self.step + 1, batch, first[0] if first else None))
+
+    def _take(self, target: Target, messages: Messages) -> Messages:
+        if messages:
+            self.splice(target, 0, len(messages))
+        for message in messages:
+            self.tell(fx.Claimed(message, self.turn))
+            self.here |= {message.id}
+        return messages
 
     def end_step(self) -> None:
         """An open step ends. What it entered with is recorded, unless a cancel drops it (T12, C6)."""

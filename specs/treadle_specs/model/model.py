@@ -21,9 +21,9 @@ class Model(Agent):
         Raises:
             TreadleError: the contract refuses it; nothing has changed. The text is the rule.
         """
-        self.out = out = []
+        self.out = []
         TAKERS[type(given)](self, given)
-        return out
+        return self.out
 
 
 TAKERS: dict[type[i.Input], Callable[[Any, Any], None]] = {
