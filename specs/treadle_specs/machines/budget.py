@@ -14,7 +14,9 @@ STEPS = 30
 """Steps of a program."""
 
 
-def chosen(programs: int = PROGRAMS, steps: int = STEPS, *, repeat: bool | None = None, shrink: bool = True) -> settings:
+def chosen(
+    programs: int = PROGRAMS, steps: int = STEPS, *, repeat: bool | None = None, shrink: bool = True
+) -> settings:
     """Settings of a run: no database, no deadline.
 
     Args:
@@ -30,7 +32,7 @@ def chosen(programs: int = PROGRAMS, steps: int = STEPS, *, repeat: bool | None 
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=tuple(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass iterates members
         print_blob=False,
         report_multiple_bugs=False,
     )

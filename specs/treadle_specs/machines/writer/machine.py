@@ -352,7 +352,9 @@ class WriterMachine(Machine):
         model, sink = self.model, self.sink
         if not model.started or model.spoilt or model.closed or sink.busy or sink.failed > model.failed_before:
             return
-        late = [seq for seq in range(len(sink.records), len(model.taken)) if model.since[seq] + WINDOW <= self.bench.now]
+        late = [
+            seq for seq in range(len(sink.records), len(model.taken)) if model.since[seq] + WINDOW <= self.bench.now
+        ]
         require(not late, "P1", "events {} wait longer than the window", late)
 
     def _served(self) -> None:
