@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 import trio
 from attrs import define, field
 
-from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck
+from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck, frames_of
 from ..exploration.violation import Violation
 
 T = TypeVar("T")
@@ -134,6 +134,6 @@ def standing(tasks: Iterable[trio.lowlevel.Task]) -> Iterator[str]:
     """Where each task stands; trio's own frames are left out."""
     for task in tasks:
         yield f"task {task.name}"
-        for place in traceback.StackSummary.extract(iter(list(task.iter_await_frames()))):
+        for place in traceback.StackSummary.extract(iter([(frame, frame.f_lineno) for frame in frames_of(task)])):
             if not place.filename.startswith(OF_TRIO):
                 yield f"  {place.filename}:{place.lineno} in {place.name}: {place.line}"
