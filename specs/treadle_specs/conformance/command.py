@@ -1,85 +1,169 @@
 """``treadle conform`` and ``treadle replay``: hold any driver behind the rig protocol to the contract (§7).
 
-    treadle conform --rig "python examples/asyncio_rig.py" --core
-    treadle conform --rig "…" --expect C5,Q1 --format junit --output report.xml --save counterexamples/
+    treadle conform --rig "python examples/asyncio_rig.py" --profile core
+    treadle conform --rig "…" --seconds 300 --expect C5,Q1 --format junit --output report.xml --save counterexamples/
     treadle replay counterexamples/C5.json --rig "…"
 
-The exit status is 0 when nothing failed that was not expected to.
+The exit status is 0 when the driver conforms, 1 when it does not, and 3 when that cannot be said: the rig is at fault,
+refuses to open, offers nothing to judge, or some rules were not at stake often enough.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import random
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ..exploration.violation import Violation
-from .kit import ProcessRig, check_cases, check_driver
-from .player import replay_script
+from ..protocol.fault import RigFault
+from ..protocol.process import TIMEOUT_S
+from ..run_cases import fill
+from . import corpus
+from .findings import RIG
+from .kit import check_cases, check_command
+from .plan import Plan
+from .process_rig import ProcessRig, Rigs
+from .profiles import LEAST, PROFILES
+from .progress import Progress, in_ci
+from .reporting import as_json, as_junit, as_text
 from .sequence import draw_script
+from .shrinking import played
 from .verdicts import Verdict
 
 OUR_OWN = f"{sys.executable} -m treadle_specs.rig"
+SECONDS = 60.0
+IN_CI = 1
+"""The seed in CI, where the same must be drawn each time."""
 
 
 def conform(
-    rig: str,
+    rig: str = OUR_OWN,
     *,
-    examples: int = 40,
-    core: bool = False,
+    profile: str = "full",
+    seconds: float | None = SECONDS,
+    examples: int | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    rules: Sequence[str] = (),
+    least: int = LEAST,
+    timeout: float = TIMEOUT_S,
     cases: bool = True,
     expected: Sequence[str] = (),
+    kept: Path | None = None,
     save: Path | None = None,
 ) -> Verdict:
     """Run the property suite and the packaged cases against the rig of a command.
 
     Args:
         rig: starts the driver, once per run.
-        examples: runs of the property suite.
-        core: only what every driver has; the cases are left out.
+        profile: whose rules it is held to: ``core`` or ``full``; the cases are run with ``full`` alone.
+        seconds: wall time of the property suite; no bound when ``None``.
+        examples: runs of the property suite at most.
+        seed: where drawing begins; fresh unless given, and the same each time in CI.
+        jobs: rigs that run at the same time; as many as there are processors unless given.
+        rules: hold it to these alone.
+        least: how often a rule has to be at stake.
+        timeout: seconds that the rig has for one reply.
         cases: run the packaged cases.
         expected: rules and names of cases that are known to fail.
+        kept: folder of scripts that once broke a rule: played first, and added to.
         save: folder for a script per broken rule, each with its sequence diagram in Mermaid.
+
+    Raises:
+        ValueError: there is no such profile, or the search has no bound.
     """
-    verdict = check_driver(lambda: ProcessRig(rig), examples=examples, core=core, expected=expected, raises=False)
-    if cases and not core:
-        check_cases(rig, verdict)
+    seed = seed if seed is not None else IN_CI if in_ci() else random.randrange(10**6)  # noqa: S311 (no secret)
+    plan = Plan(profile=profile, seconds=seconds, examples=examples, seed=seed, rules=frozenset(rules),
+                expected=frozenset(expected), least=least, timeout=timeout, jobs=jobs or _processors())  # fmt: skip
+    progress = Progress(plan)
+    before = corpus.kept(kept) if kept is not None else []
+    verdict = check_command(rig, plan, corpus=before, tell=progress.found)
+    if cases and profile != "core" and verdict.known.judgeable:
+        check_cases(rig, verdict, tell=progress.cases)
+    progress.done()
+    if kept is not None:
+        corpus.keep(kept, verdict.broken)
     if save is not None:
-        save.mkdir(parents=True, exist_ok=True)
-        for one in verdict.broken:
-            text = json.dumps([one.script()], indent=1, ensure_ascii=False) + "\n"
-            (save / f"{one.rule}.json").write_text(text, encoding="utf-8")
-            (save / f"{one.rule}.mmd").write_text(draw_script(one.script(), ProcessRig(rig)), encoding="utf-8")
+        _save(save, verdict, rig, timeout)
     return verdict
+
+
+def _processors() -> int:
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _save(folder: Path, verdict: Verdict, rig: str, timeout: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in verdict.broken:
+        text = json.dumps([one.script()], indent=1, ensure_ascii=False) + "\n"
+        (folder / f"{one.rule}.json").write_text(text, encoding="utf-8")
+        if one.rule != RIG:
+            drawn = draw_script(one.script(), ProcessRig(Rigs(rig, timeout, reuse=False)))
+            (folder / f"{one.rule}.mmd").write_text(drawn, encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``treadle conform``."""
-    parser = argparse.ArgumentParser(prog="treadle conform", description="Hold a driver to the contract.")
-    parser.add_argument("--rig", default=OUR_OWN, metavar="COMMAND", help="starts the driver (default: our own)")
-    parser.add_argument("--examples", type=int, default=40, help="runs of the property suite (default 40)")
-    parser.add_argument("--core", action="store_true", help="only what every driver has")
-    parser.add_argument("--no-cases", action="store_true", help="leave out the packaged cases")
-    parser.add_argument("--expect", default="", metavar="LIST|FILE", help="rules or cases known to fail")
-    parser.add_argument("--format", choices=("text", "json", "junit"), default="text", help="of the report")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where the report goes (default: stdout)")
-    parser.add_argument("--save", type=Path, metavar="FOLDER", help="write a script for each broken rule there")
-    given = parser.parse_args(arguments)
-    verdict = conform(given.rig, examples=given.examples, core=given.core, cases=not given.no_cases,
-                      expected=expectations(given.expect), save=given.save)  # fmt: skip
+    given = _options().parse_args(arguments)
+    words = [word.strip() for word in given.rules.split(",") if word.strip()]
+    verdict = conform(given.rig, profile="core" if given.core else given.profile, seconds=given.seconds,
+                      examples=given.examples, seed=given.seed, jobs=given.jobs, rules=words, least=given.least,
+                      timeout=given.timeout, cases=not given.no_cases, expected=expectations(given.expect),
+                      kept=None if given.no_corpus else given.corpus, save=given.save)  # fmt: skip
     text = {
-        "text": verdict.as_text,
-        "json": lambda: json.dumps(verdict.as_json(), indent=1, ensure_ascii=False) + "\n",
-        "junit": verdict.as_junit,
-    }[given.format]()
+        "text": as_text,
+        "json": lambda told: json.dumps(as_json(told), indent=1, ensure_ascii=False) + "\n",
+        "junit": as_junit,
+    }[given.format](verdict)
     if given.output is None:
         sys.stdout.write(text)
     else:
         given.output.write_text(text, encoding="utf-8")
-    return 0 if verdict.conforms else 1
+    return verdict.status
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="treadle conform", description="Hold a driver to the contract.")
+    option = parser.add_argument
+    option("--rig", default=OUR_OWN, metavar="COMMAND", help="starts the driver (default: our own)")
+    option("--profile", choices=tuple(PROFILES), default="full", help="whose rules it is held to (default full)")
+    option("--core", action="store_true", help="the same as --profile core")
+    option("--seconds", type=_positive, default=SECONDS, help="for the property suite (default 60)")
+    option("--examples", type=_count, help="runs of the property suite at most")
+    option("--seed", type=int, help="where drawing begins (default: fresh, and told; the same each time in CI)")
+    option("--jobs", type=_count, help="rigs at the same time (default: as many as there are processors)")
+    option("--rules", default="", metavar="LIST", help="hold it to these rules alone")
+    option("--least", type=_count, default=LEAST, help=f"how often a rule has to be at stake (default {LEAST})")
+    option("--timeout", type=_positive, default=TIMEOUT_S, help="seconds for one reply of the rig (default 30)")
+    option("--no-cases", action="store_true", help="leave out the packaged cases")
+    option("--expect", default="", metavar="LIST|FILE", help="rules or cases known to fail")
+    option("--corpus", type=Path, default=corpus.PLACE, metavar="FOLDER",
+           help=f"scripts that once broke a rule: played first, and added to (default {corpus.PLACE})")  # fmt: skip
+    option("--no-corpus", action="store_true", help="neither play nor keep such scripts")
+    option("--format", choices=("text", "json", "junit"), default="text", help="of the report")
+    option("--output", type=Path, metavar="FILE", help="where the report goes (default: stdout)")
+    option("--save", type=Path, metavar="FOLDER", help="write a script and a picture for each broken rule there")
+    return parser
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+    return number
 
 
 def expectations(given: str) -> list[str]:
@@ -90,18 +174,22 @@ def expectations(given: str) -> list[str]:
     return [word for part in given.split(",") if (word := part.strip())]
 
 
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
 def replay_main(arguments: Sequence[str] | None = None) -> int:
-    """``treadle replay``: play saved scripts; exit status 1 when one still breaks a rule."""
+    """``treadle replay``: play saved scripts; exit status 1 when one still breaks a rule, 3 when the rig is at fault."""
     parser = argparse.ArgumentParser(prog="treadle replay", description="Play scripts of broken rules again.")
     parser.add_argument("scripts", nargs="+", type=Path, help="files that conform or explore saved")
     parser.add_argument("--rig", default=OUR_OWN, metavar="COMMAND", help="starts the driver (default: our own)")
+    parser.add_argument("--timeout", type=_positive, default=TIMEOUT_S, help="seconds for one reply of the rig")
     given = parser.parse_args(arguments)
     status = 0
     for path in given.scripts:
         for script in _scripts(path, parser):
-            told = _replayed(script, given.rig)
-            status = status or int(told is not None)
-            sys.stdout.write(f"{script['name']}: {told or 'holds'}\n")
+            told, code = _replayed(script, given.rig, given.timeout)
+            status = max(status, code)
+            sys.stdout.write(f"{script['name'].splitlines()[0]}: {told}\n")
     return status
 
 
@@ -112,22 +200,25 @@ def _scripts(path: Path, parser: argparse.ArgumentParser) -> list[dict[str, Any]
     except (OSError, ValueError) as error:
         parser.error(f"{path} cannot be read as a script: {error}")
     scripts = cast("list[Any]", read if isinstance(read, list) else [read])
-    if not all(
-        isinstance(script, dict) and {"name", "steps"} <= set(cast("dict[str, Any]", script)) for script in scripts
-    ):
+    if not scripts or not all(corpus.is_script(script) for script in scripts):
         parser.error(f"{path} is no script that `treadle conform` or `treadle explore` saved")
     return scripts
 
 
-def _replayed(script: dict[str, Any], command: str) -> str | None:
-    rig = ProcessRig(command)
-    try:
-        replay_script(script, rig)
-    except Violation as broken:
-        return str(broken)
-    finally:
-        rig.stop()
-    return None
+def _replayed(script: dict[str, Any], command: str, timeout: float) -> tuple[str, int]:
+    """What a script shows, and the status: a finding is told once, whether or not it is the one in the name."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            played(
+                ProcessRig(Rigs(command, timeout, reuse=False)),
+                [fill(step, folder) for step in corpus.steps_of(script)],
+            )
+        except Violation as broken:
+            again = str(script["name"]).endswith(broken.message)
+            return ("still broken" if again else f"broken: {broken}"), 1
+        except RigFault as fault:
+            return f"the rig is at fault: {fault}", 3
+    return "holds", 0
 
 
 if __name__ == "__main__":
