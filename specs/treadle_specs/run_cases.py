@@ -129,8 +129,8 @@ def shown_notices(reply: Json) -> list[Json]:
 
 def newest_request(gates: list[Json]) -> list[str]:
     """The messages of the newest model gate, without the system prompt."""
-    newest: list[Json] = next((gate["messages"] for gate in reversed(gates) if gate["kind"] == "model"), [])
-    return [compact_message(message) for message in newest if message["role"] != "system"]
+    requests: list[list[Json]] = [gate["messages"] for gate in gates if gate["kind"] == "model"]
+    return [compact_message(message) for message in (requests or [[]])[-1] if message["role"] != "system"]
 
 
 def seen_in(reply: Json) -> Json:

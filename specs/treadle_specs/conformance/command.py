@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,16 +116,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                       examples=given.examples, seed=given.seed, jobs=given.jobs, rules=words, least=given.least,
                       timeout=given.timeout, cases=not given.no_cases, expected=expectations(given.expect),
                       kept=None if given.no_corpus else given.corpus, save=given.save)  # fmt: skip
-    text = {
-        "text": as_text,
-        "json": lambda told: json.dumps(as_json(told), indent=1, ensure_ascii=False) + "\n",
-        "junit": as_junit,
-    }[given.format](verdict)
+    text = _FORMATS[given.format](verdict)
     if given.output is None:
         sys.stdout.write(text)
     else:
         given.output.write_text(text, encoding="utf-8")
     return verdict.status
+
+
+def _json(verdict: Verdict) -> str:
+    return json.dumps(as_json(verdict), indent=1, ensure_ascii=False) + "\n"
+
+
+_FORMATS: dict[str, Callable[[Verdict], str]] = {"text": as_text, "json": _json, "junit": as_junit}
 
 
 def _options() -> argparse.ArgumentParser:
@@ -146,7 +149,7 @@ def _options() -> argparse.ArgumentParser:
     option("--corpus", type=Path, default=corpus.PLACE, metavar="FOLDER",
            help=f"scripts that once broke a rule: played first, and added to (default {corpus.PLACE})")  # fmt: skip
     option("--no-corpus", action="store_true", help="neither play nor keep such scripts")
-    option("--format", choices=("text", "json", "junit"), default="text", help="of the report")
+    option("--format", choices=tuple(_FORMATS), default="text", help="of the report")
     option("--output", type=Path, metavar="FILE", help="where the report goes (default: stdout)")
     option("--save", type=Path, metavar="FOLDER", help="write a script and a picture for each broken rule there")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +71,7 @@ def check_driver(
     """
 
     def searched(chosen: Plan, known: Survey) -> Findings:
-        return search(make_rig, chosen, known, lambda found: tell("suite", found) if tell is not None else None)
+        return search(make_rig, chosen, known, _telling("suite", tell))
 
     return _checked(make_rig, plan, searched, corpus, raises=raises, tell=tell)
 
@@ -79,14 +80,17 @@ def check_command(command: str, plan: Plan, *, corpus: Sequence[list[Json]] = ()
     """Run the property suite against the rig of a command; see ``check_driver``."""
 
     def searched(chosen: Plan, known: Survey) -> Findings:
-        told = (lambda found: tell("suite", found)) if tell is not None else None
-        return search_command(command, chosen, known, told)
+        return search_command(command, chosen, known, _telling("suite", tell))
 
     rigs = Rigs(command, plan.timeout)
     try:
         return _checked(rigs.make, plan, searched, corpus, raises=False, tell=tell)
     finally:
         rigs.close()
+
+
+def _telling(phase: str, tell: Told | None) -> Callable[[Findings], None] | None:
+    return functools.partial(tell, phase) if tell is not None else None
 
 
 def _checked(
@@ -99,7 +103,7 @@ def _checked(
     if not known.judgeable:
         return verdict
     again = Findings(plan.seconds and plan.seconds * SEARCHING, rules=plan.rules)
-    again.tell = (lambda found: tell("corpus", found)) if tell is not None else None
+    again.tell = _telling("corpus", tell)
     play_again(make_rig, corpus, again)
     found = searched(_left(plan, began), known)
     found.add(again)

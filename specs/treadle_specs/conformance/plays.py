@@ -16,8 +16,6 @@ ROUNDS = 8
 class Stage(Protocol):
     """What a play may do."""
 
-    core: bool
-
     def request(self, request: Json) -> None:
         """Make a request; the driver does not run."""
         ...
@@ -39,7 +37,7 @@ class Stage(Protocol):
         ...
 
 
-def play(stage: Stage, which: int, *, keep: bool, choice: int) -> None:
+def play(stage: Stage, which: int, *, keep: bool, choice: int, core: bool) -> None:
     """Play one of them.
 
     Args:
@@ -47,8 +45,9 @@ def play(stage: Stage, which: int, *, keep: bool, choice: int) -> None:
         which: its number.
         keep: cancels keep the inbox.
         choice: what varies otherwise.
+        core: keep to what every driver can do.
     """
-    plays = _CORE if stage.core else _ALL
+    plays = _CORE if core else _ALL
     plays[which % len(plays)](stage, keep, choice)
 
 
@@ -79,7 +78,7 @@ def _reach(stage: Stage, kinds: frozenset[str]) -> Json | None:
             if gate["kind"] in kinds:
                 return gate
         gate = stage.waiting()[0]
-        _pass(stage, gate, STOP if gate["kind"] == "model" else answer(gate, 0, stage.name, core=stage.core))
+        _pass(stage, gate, STOP if gate["kind"] == "model" else answer(gate, 0, stage.name))
         stage.settle()
     return None
 
@@ -113,8 +112,7 @@ def _stop_the_calls(stage: Stage, keep: bool, choice: int) -> None:
 def _go_on(stage: Stage, keep: bool, choice: int) -> None:
     """Results are owed to the model, and steering waits for them (T3, D6, K5, K3)."""
     if gate := _reach(stage, _MODEL):
-        choices = (1, 2) if stage.core else (1, 2, 4, 9)
-        _pass(stage, gate, answer(gate, choices[choice % len(choices)], stage.name))
+        _pass(stage, gate, answer(gate, 1 + choice % 2, stage.name))
         stage.settle()
         if keep:
             _deliver(stage, NEXT_STEP)
@@ -157,6 +155,16 @@ def _fail_the_request(stage: Stage, keep: bool, choice: int) -> None:
         _reach(stage, _MODEL)
 
 
+def _odd_calls(stage: Stage, keep: bool, choice: int) -> None:
+    """Calls are named alike or not at all, or run while they ignore a cancel (K3, K5, C4)."""
+    if gate := _reach(stage, _MODEL):
+        _pass(stage, gate, answer(gate, (9, 4)[choice % 2], stage.name))
+        stage.settle()
+        if keep:
+            _cancel(stage, keep)
+        _reach(stage, _MODEL)
+
+
 def _cut_off(stage: Stage, keep: bool, choice: int) -> None:
     """An answer reaches its limit (T6), or the model fails, and the next turn works all the same (T9, L8)."""
     del keep
@@ -176,4 +184,4 @@ def _overtake(stage: Stage, keep: bool, choice: int) -> None:
 
 _Play = Callable[[Stage, bool, int], None]
 _CORE: tuple[_Play, ...] = (_stop_the_stream, _stop_the_calls, _go_on, _cancel_idle, _send_again)
-_ALL: tuple[_Play, ...] = (*_CORE, _cut_off, _overtake, _fail_the_request)
+_ALL: tuple[_Play, ...] = (*_CORE, _odd_calls, _cut_off, _overtake, _fail_the_request)

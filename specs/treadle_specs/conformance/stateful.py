@@ -79,8 +79,9 @@ class Suite(RuleBasedStateMachine):
         """The agent is created."""
         oracle = type(self).oracle
         with self._held():
-            self.rig = type(self).make_rig()
-            self.player = Player(self.rig, oracle.verdict if oracle is not None else lambda: None)
+            rig: Rig = type(self).make_rig()
+            self.rig = rig
+            self.player = Player(rig, oracle.verdict if oracle is not None else lambda: None)
             kinds = [kind for kind in (gates if not self.core else ("tool",)) if kind not in self.lacks]
             limited = pool is not None and self._can("max_parallel_tool_calls")
             options = {"max_parallel_tool_calls": pool} if limited else {}
@@ -169,12 +170,12 @@ class Suite(RuleBasedStateMachine):
         self._play(None, go)
 
     @precondition(lambda self: not self._gone)
-    @rule(which=st.integers(0, 7), keep=st.booleans(), choice=st.integers(0, 6))
+    @rule(which=st.integers(0, 8), keep=st.booleans(), choice=st.integers(0, 6))
     def stage(self, which: int, choice: int, *, keep: bool) -> None:
         """A short play brings the driver where chance seldom does."""
         if not self.broken:
             with self._held():
-                play(self, which, keep=keep, choice=choice)
+                play(self, which, keep=keep, choice=choice, core=self.core)
 
     @precondition(lambda self: self.listening)
     @rule(on=st.sampled_from(HEARD), nth=st.integers(1, 2), verb=PICK, keep=st.booleans())

@@ -81,8 +81,16 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+    for kind, name in (
+        (list, "a list"),
+        (str, "a text"),
+        (bool, "true or false"),
+        (int, "a number"),
+        (float, "a number"),
+    ):
+        if isinstance(value, kind):
+            return name
+    return "null"
 
 
 def _hold(definition: str | None, reply: Json, request: Json, told: str) -> None:
@@ -99,9 +107,9 @@ def _description(path: list[Any]) -> str:
     place: Any = schema()
     found = "a reply has `id` and `ok`, and what PROTOCOL.md names for its verb"
     for step in path:
-        place = place[step] if not isinstance(place, list) else cast("list[Any]", place)[int(step)]
-        if isinstance(place, dict) and isinstance(cast("Json", place).get("description"), str):
-            found = cast("Json", place)["description"]
+        place = cast("Any", place[step])
+        if isinstance(place, dict):
+            found = cast("Json", place).get("description", found)
     return found
 
 
