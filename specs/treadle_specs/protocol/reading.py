@@ -27,9 +27,12 @@ def schema() -> Json:
 
 @cache
 def _validator(definition: str | None) -> Any:
+    return jsonschema_rs.validator_for(_part(definition))
+
+
+def _part(definition: str | None) -> Json:
     whole = schema()
-    part = whole if definition is None else {**whole["$defs"][definition], "$defs": whole["$defs"]}
-    return jsonschema_rs.validator_for(part)
+    return whole if definition is None else {**whole["$defs"][definition], "$defs": whole["$defs"]}
 
 
 def read_reply(line: bytes, request: Json) -> Json:
@@ -99,18 +102,20 @@ def _hold(definition: str | None, reply: Json, request: Json, told: str) -> None
         return
     where = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path])
     what = f"{where.removeprefix('.') or 'the reply'}: {shown(error.message)}"
-    _fail(what, _description(error.schema_path), request, told)
+    _fail(what, _description(_part(definition), error.schema_path), request, told)
 
 
-def _description(path: list[Any]) -> str:
+def _description(place: Any, path: list[Any]) -> str:
     """What the schema says at a place, or nearest above it."""
-    place: Any = schema()
-    found = "a reply has `id` and `ok`, and what PROTOCOL.md names for its verb"
+    found = _told_at(place)
     for step in path:
-        place = cast("Any", place[step])
-        if isinstance(place, dict):
-            found = cast("Json", place).get("description", found)
+        place = place[step]
+        found = _told_at(place) or found
     return found
+
+
+def _told_at(place: Any) -> str:
+    return cast("Json", place).get("description", "") if isinstance(place, dict) else ""
 
 
 def _fail(what: str, says: str, request: Json, reply: str) -> NoReturn:

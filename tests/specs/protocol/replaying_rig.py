@@ -1,0 +1,10 @@
+"""A rig that answers each request with the next of some pieces: ``python replaying_rig.py FILE`` (a JSON list of texts)."""
+
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    pieces = json.load(file)
+for _, piece in zip(sys.stdin.buffer, pieces, strict=False):
+    sys.stdout.buffer.write(piece.encode())
+    sys.stdout.buffer.flush()
