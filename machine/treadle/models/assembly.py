@@ -125,7 +125,7 @@ class Recorder(msgspec.Struct):
             self.texts.append(chunk.text)
             self.times.append(time)
             return
-        kind = _DELTA_KIND.get(type(chunk))
+        kind = _DELTA_KIND.get(chunk.__class__)
         if kind is not None:
             self._delta(chunk, kind, time)
             return
