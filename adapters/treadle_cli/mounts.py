@@ -129,6 +129,12 @@ def _replay() -> Target:
     return replay_main
 
 
+def _rig_check() -> Target:
+    from treadle_specs.conformance.rig_check import main
+
+    return main
+
+
 def _explore() -> Target:
     from treadle_specs.exploration.explorer import main
 
@@ -169,6 +175,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("diagram",), _diagram, "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),     _rig,     "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
     Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs", raw=True),
+    Mount(("rig-check",), _rig_check, "Walk one short session with a rig, and say what it lacks.", "specs", raw=True),
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs", raw=True),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs", raw=True),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs", raw=True),

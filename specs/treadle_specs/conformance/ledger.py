@@ -96,6 +96,7 @@ class Ledger:
     must_open: bool = False
     lists: dict[str, list[str]] = field(factory=lambda: {NEXT_TURN: [], NEXT_STEP: []})
     pressing: set[str] = field(factory=set[str])
+    entered: set[str] = field(factory=set[str])
     claimed: list[str] = field(factory=list[str])
     prompted: bool = False
     pressed: bool = False
@@ -312,6 +313,7 @@ class Ledger:
             elsewhere = self.taken(one) and one not in removed
             self.stakes.require(not elsewhere, "I1", "{} is inserted, and is there already", one)
         pending[start : start + count] = inserted
+        self.entered.update(inserted)
         gone = [one for one in removed if one not in inserted]
         if event.get("outcome") is not None:
             explained = self.known.may_drop or self.known.surprises or self.known.resumed

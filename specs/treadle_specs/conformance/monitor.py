@@ -34,6 +34,9 @@ class Monitor(Requests):
             self.stakes.require(pending == self.ledger.lists[target], "I6", "{} is {}, and the log folds to {}", target, pending,
                     self.ledger.lists[target], stake=bool(pending))  # fmt: skip
         self._notices(report)
+        lost = self._accepted - self.ledger.entered
+        self.stakes.require(not lost, "I5", "{} is accepted, and no event tells of it", sorted(lost))
+        self._accepted.clear()
         running = report["status"] == "running"
         self.stakes.require(running is self.ledger.turn_open, "L5", "status {} while a turn is open: {}", report["status"],
                 self.ledger.turn_open)  # fmt: skip

@@ -37,6 +37,7 @@ class Requests:
         self._ran: set[str] = set()
         self._vanish: set[str] = set()
         self._passed: set[str] = set()
+        self._accepted: set[str] = set()
         self._stops = 0
         self._fatal = self._truncated = self._refused = False
         self._tools: dict[str, Json] = {}
@@ -88,6 +89,7 @@ class Requests:
         if not accepted:
             return
         self.expects(message, wakes=request["wakeup"])
+        self._accepted.add(message["id"])
         busy = self.ledger.turn_open and self.known.cause is None
         self.stakes.met("D4", request["wakeup"] and self.ledger.turn_open and not busy)
         if request["wakeup"] and not busy:
