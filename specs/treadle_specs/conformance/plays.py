@@ -165,6 +165,18 @@ def _odd_calls(stage: Stage, keep: bool, choice: int) -> None:
         _reach(stage, _MODEL)
 
 
+def _empty_the_latch(stage: Stage, keep: bool, choice: int) -> None:
+    """A wake is kept, and then the last message goes that could use it: what comes later is not woken (D5, D7)."""
+    if not _reach(stage, _MODEL):
+        return
+    _cancel(stage, keep)
+    _deliver(stage, (NEXT_TURN, NEXT_STEP)[choice % 2])
+    stage.request({"do": "inbox", "op": "clear"})
+    name = stage.name()
+    stage.request({"do": "inbox", "op": "append", "target": NEXT_TURN, "message": {"id": name, "text": name}})
+    stage.settle()
+
+
 def _cut_off(stage: Stage, keep: bool, choice: int) -> None:
     """An answer reaches its limit (T6), or the model fails, and the next turn works all the same (T9, L8)."""
     del keep
@@ -184,4 +196,4 @@ def _overtake(stage: Stage, keep: bool, choice: int) -> None:
 
 _Play = Callable[[Stage, bool, int], None]
 _CORE: tuple[_Play, ...] = (_stop_the_stream, _stop_the_calls, _go_on, _cancel_idle, _send_again)
-_ALL: tuple[_Play, ...] = (*_CORE, _odd_calls, _cut_off, _overtake, _fail_the_request)
+_ALL: tuple[_Play, ...] = (*_CORE, _odd_calls, _empty_the_latch, _cut_off, _overtake, _fail_the_request)

@@ -170,7 +170,7 @@ class Suite(RuleBasedStateMachine):
         self._play(None, go)
 
     @precondition(lambda self: not self._gone)
-    @rule(which=st.integers(0, 8), keep=st.booleans(), choice=st.integers(0, 6))
+    @rule(which=st.integers(0, 9), keep=st.booleans(), choice=st.integers(0, 6))
     def stage(self, which: int, choice: int, *, keep: bool) -> None:
         """A short play brings the driver where chance seldom does."""
         if not self.broken:
