@@ -86,6 +86,21 @@ def _reach(stage: Stage, kinds: frozenset[str]) -> Json | None:
 _MODEL = frozenset({"model"})
 
 
+def go_to_work(stage: Stage, choice: int) -> None:
+    """Bring a turn to where its model streams, or some of its calls are over, and leave passive input behind."""
+    if gate := _reach(stage, _MODEL):
+        name = stage.name()
+        passive: Json = {"message": {"id": name, "text": name}, "target": NEXT_STEP, "wakeup": False}
+        stage.request({"do": "deliver", **passive})
+        if choice % 3:
+            _pass(stage, gate, answer(gate, 1 + choice % 2, stage.name))
+            stage.settle()
+        tools = [one for one in stage.waiting() if one["kind"] in ("tool", "stubborn-tool")]
+        if choice % 3 == 1 and tools:
+            _pass(stage, tools[0], answer(tools[0], 0, stage.name))
+            stage.settle()
+
+
 def _stop_the_stream(stage: Stage, keep: bool, choice: int) -> None:
     """Text has arrived when the turn is cancelled (C5)."""
     del choice

@@ -46,6 +46,7 @@ class Requests:
         self._arrived = ""
         self._answered = self._cut = False
         self._attends: frozenset[str] = frozenset()
+        self.resuming = self._reloaded = False
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

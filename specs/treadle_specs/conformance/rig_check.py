@@ -17,9 +17,9 @@ from attrs import define
 
 from ..protocol.fault import RigFault
 from ..protocol.process import TIMEOUT_S, RigProcess
+from .drawn import TOOLS, text
 from .ledger import Json, items
 from .process_rig import Rigs
-from .stateful import TOOLS, text
 from .survey import code_of, survey
 
 
