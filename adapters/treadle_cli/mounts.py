@@ -127,6 +127,12 @@ def _replay() -> Target:
     return replay
 
 
+def _rig_check() -> Target:
+    from .verify.drivers import rig_check
+
+    return rig_check
+
+
 def _explore() -> Target:
     from .verify.kernel import explore
 
@@ -167,6 +173,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("diagram",), _diagram, "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),     _rig,     "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
     Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs"),
+    Mount(("rig-check",), _rig_check, "Walk one short session with a rig, and say what it lacks.", "specs"),
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs"),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs"),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs"),

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from treadle import MisuseError
 from treadle_specs.conformance import command
+from treadle_specs.conformance import rig_check as walk
 from treadle_specs.conformance.corpus import PLACE as KEPT
 from treadle_specs.conformance.profiles import LEAST
 from treadle_specs.conformance.reporting import as_json, as_junit, as_text
@@ -27,7 +28,7 @@ Seconds = Annotated[float, Parameter(validator=Number(gt=0, lt=1e9))]
 def conform(
     *,
     rig: RigCommand = command.OUR_OWN,
-    profile: Literal["core", "full"] = "full",
+    profile: Literal["core", "durable", "full"] = "full",
     core: Annotated[bool, Parameter(negative=())] = False,
     seconds: Seconds = command.SECONDS,
     examples: Count | None = None,
@@ -115,6 +116,19 @@ def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN, timeout
         status = max(status, code)
         sys.stdout.write(f"{script['name'].splitlines()[0]}: {told}\n")
     return status
+
+
+def rig_check(*, rig: Annotated[str, Parameter(name="--rig")], timeout: Seconds = TIMEOUT_S) -> int:
+    """Walk one short session with a rig under construction, and say step by step what it lacks.
+
+    The exit status is 0 when the core is there, 1 when something of it is missing, and 3 when the rig breaks the
+    protocol.
+
+    Args:
+        rig: the command that starts the rig.
+        timeout: seconds for one reply of the rig.
+    """
+    return walk.tell(_checked(rig), timeout)
 
 
 def _checked(rig: str) -> str:

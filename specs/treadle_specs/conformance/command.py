@@ -14,7 +14,6 @@ import json
 import os
 import random
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,11 @@ from treadle.host.reading.documents import Faulty, error_of, faults_in, read_tex
 from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
 from ..protocol.process import TIMEOUT_S
-from ..run_cases import fill
 from . import corpus
 from .findings import RIG
 from .kit import check_cases, check_command
 from .plan import Plan
-from .process_rig import ProcessRig, Rigs
+from .process_rig import Rigs
 from .profiles import LEAST
 from .progress import Progress, in_ci
 from .sequence import draw_script
@@ -65,7 +63,7 @@ def conform(
 
     Args:
         rig: starts the driver, once per run.
-        profile: whose rules it is held to: ``core`` or ``full``; the cases are run with ``full`` alone.
+        profile: whose rules it is held to: ``core``, ``durable`` or ``full``; no cases belong to ``core``.
         seconds: wall time of the property suite; no bound when ``None``.
         examples: runs of the property suite at most.
         seed: where drawing begins; fresh unless given, and the same each time in CI.
@@ -107,7 +105,7 @@ def _save(folder: Path, verdict: Verdict, rig: str, timeout: float) -> None:
         text = json.dumps([one.script()], indent=1, ensure_ascii=False) + "\n"
         (folder / f"{one.rule}.json").write_text(text, encoding="utf-8")
         if one.rule != RIG:
-            drawn = draw_script(one.script(), ProcessRig(Rigs(rig, timeout, reuse=False)))
+            drawn = draw_script(one.script(), Rigs(rig, timeout, reuse=False).make)
             (folder / f"{one.rule}.mmd").write_text(drawn, encoding="utf-8")
 
 
@@ -131,15 +129,11 @@ def replayed(script: dict[str, Any], command: str, timeout: float = TIMEOUT_S) -
 
     A finding is told once, whether or not it is the one in the script's name.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            played(
-                ProcessRig(Rigs(command, timeout, reuse=False)),
-                [fill(step, folder) for step in corpus.steps_of(script)],
-            )
-        except Violation as broken:
-            again = str(script["name"]).endswith(broken.message)
-            return ("still broken" if again else f"broken: {broken}"), 1
-        except RigFault as fault:
-            return f"the rig is at fault: {fault}", 3
+    try:
+        played(Rigs(command, timeout, reuse=False).make, corpus.steps_of(script))
+    except Violation as broken:
+        again = str(script["name"]).endswith(broken.message)
+        return ("still broken" if again else f"broken: {broken}"), 1
+    except RigFault as fault:
+        return f"the rig is at fault: {fault}", 3
     return "holds", 0

@@ -49,6 +49,10 @@ class Untickable:
         """Give up a driver that broke."""
         getattr(self._rig, "drop", self._rig.stop)()
 
+    def close(self, *, kill: bool = False) -> None:
+        """End the driver by a close."""
+        self._rig.close(kill=kill)
+
     def stop(self) -> None:
         """End the driver."""
         self._rig.stop()
@@ -147,6 +151,9 @@ def check_cases(command: str, verdict: Verdict, *, tell: Callable[[int, int], No
 
 
 def _asked_for(case: Json, plan: Plan) -> bool:
+    """Whether a plan wants a case; the durable profile those that restart the driver."""
+    if plan.durable and all(step["do"] != "restart" for step in case["steps"]):
+        return False
     return not plan.rules or bool(plan.rules & set(case.get("rules", [])))
 
 

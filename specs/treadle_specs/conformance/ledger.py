@@ -31,12 +31,12 @@ class Intent:
     Attributes:
         wakes: it comes by a delivery that may start the driver; in next-step it presses.
         heir: it takes the place of this message, and presses if that one did.
-        loose: a listener delivers it, at a moment that the tester does not choose.
+        latches: it is delivered from outside: while no turn runs uncancelled, its wake is kept (D4).
     """
 
     wakes: bool = False
     heir: str | None = None
-    loose: bool = False
+    latches: bool = False
 
 
 @define
@@ -96,6 +96,7 @@ class Ledger:
     must_open: bool = False
     lists: dict[str, list[str]] = field(factory=lambda: {NEXT_TURN: [], NEXT_STEP: []})
     pressing: set[str] = field(factory=set[str])
+    entered: set[str] = field(factory=set[str])
     claimed: list[str] = field(factory=list[str])
     prompted: bool = False
     pressed: bool = False
@@ -312,6 +313,7 @@ class Ledger:
             elsewhere = self.taken(one) and one not in removed
             self.stakes.require(not elsewhere, "I1", "{} is inserted, and is there already", one)
         pending[start : start + count] = inserted
+        self.entered.update(inserted)
         gone = [one for one in removed if one not in inserted]
         if event.get("outcome") is not None:
             explained = self.known.may_drop or self.known.surprises or self.known.resumed
@@ -322,11 +324,13 @@ class Ledger:
             self._claim(event["target"], start, gone, pending)
         else:
             self._inherit(event["target"], inserted, removed)
+        self.known.wake = self.known.wake and self.usable
 
     def _inherit(self, target: str, inserted: list[str], removed: list[str]) -> None:
         for one in inserted:
             intent = self.known.intents.get(one, Intent())
-            self.known.wake = self.known.wake or (intent.wakes and intent.loose)
+            busy = self.turn_open and self.known.cause is None
+            self.known.wake = self.known.wake or (intent.latches and not busy and one not in removed)
             inherits = intent.heir in removed and intent.heir in self.pressing
             if target == NEXT_STEP and (inherits or (intent.wakes and one not in removed)):
                 self.pressing.add(one)

@@ -14,6 +14,37 @@ from .requests import TOOLS, Requests
 class Monitor(Requests):
     """Watches one agent."""
 
+    def restarted(self) -> None:
+        """Another process resumed the session: what the one before knew, and no log tells, is gone (I3, P4)."""
+        known, ledger = self.known, self.ledger
+        self.stakes.met("I8", any(ledger.lists.values()))
+        self.stakes.met("P4", ledger.turn_open)
+        ledger.pressing.clear()
+        known.cause, known.keep, known.wake, known.held = None, False, False, False
+        self.disposing = self.gone = self.reserved = self.maintaining = False
+        self.status, self.gates = "idle", []
+        for forgotten in (self._seen, self._vanish, self._passed, self._accepted, self._tools, self._before):
+            forgotten.clear()
+        self._forget_stream()
+        self._stops = 0
+        self._fatal = self._truncated = self._refused = False
+        known.resumed = self.resuming = self._reloaded = True
+
+    def _repaired(self, report: Json) -> None:
+        """What the first report after a resume tells: the open turn is closed, and nothing else happens (P4, I8)."""
+        require = self.stakes.require
+        for event in report["events"]:
+            require(event["type"] != "turn/start", "I8", "a resume starts turn {}", event.get("turn"))
+            require(event["type"] != "tool/call", "P4", "a resume runs {} again", event.get("call"))
+            if event["type"] == "tool/result":
+                require(event.get("error"), "P4", "{} was not over, and its result is no error", event["call"])
+        ends = [event["reason"] for event in report["events"] if event["type"] == "turn/end"]
+        require(not self.ledger.turn_open, "P4", "the turn that the process left open is not closed")
+        require(ends in ([], ["interrupted"]), "P4", "the turn that the process left open ends {}", ends)
+        pending, wanted = report["inbox"], self.ledger.lists
+        require(pending == wanted, "I8", "the inbox is {}, and was {}", pending, wanted)
+        self.known.resumed = self.resuming = False
+
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def reported(self, report: Json, *, settled: bool = True) -> None:
@@ -30,10 +61,15 @@ class Monitor(Requests):
             self.stakes.require(not self.gone, "O4", "{} follows the end of the agent", event["type"])
             self.ledger.take(event)
             self._event(event)
+        if self.resuming:
+            self._repaired(report)
         for target, pending in report["inbox"].items():
             self.stakes.require(pending == self.ledger.lists[target], "I6", "{} is {}, and the log folds to {}", target, pending,
                     self.ledger.lists[target], stake=bool(pending))  # fmt: skip
         self._notices(report)
+        lost = self._accepted - self.ledger.entered
+        self.stakes.require(not lost, "I5", "{} is accepted, and no event tells of it", sorted(lost))
+        self._accepted.clear()
         running = report["status"] == "running"
         self.stakes.require(running is self.ledger.turn_open, "L5", "status {} while a turn is open: {}", report["status"],
                 self.ledger.turn_open)  # fmt: skip
@@ -190,8 +226,10 @@ class Monitor(Requests):
         self._forget_stream()
         asked = [entry for message in gate["messages"] for entry in flat(message)]
         wanted = derived(self.ledger.history, self.texts)
+        rule = "N5" if self._reloaded else "Q1"
+        self._reloaded = False
         self.stakes.require(
-            asked == wanted, "Q1", "the request is {}, and the log says {}", asked, wanted, stake=len(wanted) > 1
+            asked == wanted, rule, "the request is {}, and the log says {}", asked, wanted, stake=len(wanted) > 1
         )
         self.stakes.met("N1", any(entry[0] == "result" for entry in wanted))
 

@@ -48,5 +48,10 @@ class Plan:
 
     @property
     def core(self) -> bool:
-        """Whether only what every driver has is asked for."""
-        return self.profile == "core"
+        """Whether requests are drawn from what every driver has."""
+        return self.profile != "full"
+
+    @property
+    def durable(self) -> bool:
+        """Whether sessions are stored, and resumed by other processes."""
+        return self.profile == "durable"

@@ -86,6 +86,21 @@ def _reach(stage: Stage, kinds: frozenset[str]) -> Json | None:
 _MODEL = frozenset({"model"})
 
 
+def go_to_work(stage: Stage, choice: int) -> None:
+    """Bring a turn to where its model streams, or some of its calls are over, and leave passive input behind."""
+    if gate := _reach(stage, _MODEL):
+        name = stage.name()
+        passive: Json = {"message": {"id": name, "text": name}, "target": NEXT_STEP, "wakeup": False}
+        stage.request({"do": "deliver", **passive})
+        if choice % 3:
+            _pass(stage, gate, answer(gate, 1 + choice % 2, stage.name))
+            stage.settle()
+        tools = [one for one in stage.waiting() if one["kind"] in ("tool", "stubborn-tool")]
+        if choice % 3 == 1 and tools:
+            _pass(stage, tools[0], answer(tools[0], 0, stage.name))
+            stage.settle()
+
+
 def _stop_the_stream(stage: Stage, keep: bool, choice: int) -> None:
     """Text has arrived when the turn is cancelled (C5)."""
     del choice
@@ -165,6 +180,18 @@ def _odd_calls(stage: Stage, keep: bool, choice: int) -> None:
         _reach(stage, _MODEL)
 
 
+def _empty_the_latch(stage: Stage, keep: bool, choice: int) -> None:
+    """A wake is kept, and then the last message goes that could use it: what comes later is not woken (D5, D7)."""
+    if not _reach(stage, _MODEL):
+        return
+    _cancel(stage, keep)
+    _deliver(stage, (NEXT_TURN, NEXT_STEP)[choice % 2])
+    stage.request({"do": "inbox", "op": "clear"})
+    name = stage.name()
+    stage.request({"do": "inbox", "op": "append", "target": NEXT_TURN, "message": {"id": name, "text": name}})
+    stage.settle()
+
+
 def _cut_off(stage: Stage, keep: bool, choice: int) -> None:
     """An answer reaches its limit (T6), or the model fails, and the next turn works all the same (T9, L8)."""
     del keep
@@ -184,4 +211,4 @@ def _overtake(stage: Stage, keep: bool, choice: int) -> None:
 
 _Play = Callable[[Stage, bool, int], None]
 _CORE: tuple[_Play, ...] = (_stop_the_stream, _stop_the_calls, _go_on, _cancel_idle, _send_again)
-_ALL: tuple[_Play, ...] = (*_CORE, _odd_calls, _cut_off, _overtake, _fail_the_request)
+_ALL: tuple[_Play, ...] = (*_CORE, _odd_calls, _empty_the_latch, _cut_off, _overtake, _fail_the_request)

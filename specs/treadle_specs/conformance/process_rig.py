@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from .. import run_cases
+from ..protocol.fault import RigFault
 from ..protocol.process import TIMEOUT_S, RigProcess
 from .ledger import Json, items
 
@@ -78,11 +79,28 @@ class ProcessRig:
         """End the process whatever it does."""
         self._rig.drop()
 
+    def close(self, *, kill: bool = False) -> None:
+        """End the run by a close, or the process by a kill."""
+        if kill:
+            self._rig.drop()
+        elif not self._reset():
+            reply = self._rig.ask({"do": "close"})
+            status = self._rig.exit_status() if reply["ok"] else 1
+            self._rig.drop()
+            if status:
+                what = "refused" if not reply["ok"] else f"followed by exit status {status}"
+                raise RigFault(f"`close` is {what}", "`close` is answered, and the process ends with status 0")
+
+    def _reset(self) -> bool:
+        """Have the process become as if just started, and give it back; whether it can."""
+        able = self._resets and self._rigs.reuse and self._rig.ask({"do": "close", "reset": True})["ok"]
+        if able:
+            self._rigs.give(self._rig)
+        return able
+
     def stop(self) -> None:
         """End the run; a process that cannot be reset is ended."""
-        if self._resets and self._rigs.reuse and self._rig.ask({"do": "close", "reset": True})["ok"]:
-            self._rigs.give(self._rig)
-        else:
+        if not self._reset():
             self._rig.stop()
 
 

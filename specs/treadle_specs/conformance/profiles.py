@@ -14,7 +14,11 @@ CORE: tuple[str, ...] = tuple(
     [rule for rule in SUITE if rule not in ("C8", "D8", "I2", "I9", "K3", "L8", "M1", "N6", "T6", "T9", "T12")]
 )
 """Those of them that turns, steps, tools, steering, cancel and dispose put at stake."""
-PROFILES: Mapping[str, tuple[str, ...]] = {"core": CORE, "full": SUITE}
+RESUMED: tuple[str, ...] = ("I8", "N5", "P4")
+"""Those that a session puts at stake which is closed, or whose process is killed, and resumed by another one."""
+PROFILES: Mapping[str, tuple[str, ...]] = {"core": CORE, "durable": (*CORE, *RESUMED), "full": SUITE}
+STORES = ("sqlite", "jsonl")
+"""Features: the kinds of stores that outlive a process."""
 NEEDS: Mapping[str, str] = {
     "D8": "reservation",
     "I9": "update",
@@ -42,4 +46,6 @@ def inapplicable(profile: str, features: Iterable[str], lacks: Iterable[str]) ->
             left_out[rule] = f"no {NEEDS[rule]}"
         elif rule in LACKING and without.issuperset(LACKING[rule]):
             left_out[rule] = f"no {', '.join(LACKING[rule])}"
+        elif rule in RESUMED and has.isdisjoint(STORES):
+            left_out[rule] = f"no {' or '.join(STORES)}"
     return left_out

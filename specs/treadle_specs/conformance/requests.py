@@ -37,6 +37,7 @@ class Requests:
         self._ran: set[str] = set()
         self._vanish: set[str] = set()
         self._passed: set[str] = set()
+        self._accepted: set[str] = set()
         self._stops = 0
         self._fatal = self._truncated = self._refused = False
         self._tools: dict[str, Json] = {}
@@ -45,6 +46,7 @@ class Requests:
         self._arrived = ""
         self._answered = self._cut = False
         self._attends: frozenset[str] = frozenset()
+        self.resuming = self._reloaded = False
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -64,11 +66,11 @@ class Requests:
             taker(self, request, reply, code)
         self.current = self.current and request["do"] in ("hello", "open", "listen", "pass", "settle")
 
-    def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, loose: bool = False) -> None:
+    def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, latches: bool = False) -> None:
         """A message is on its way into the log."""
         self._vanish.discard(message["id"])
         self.texts[message["id"]] = message["text"]
-        self.known.intents[message["id"]] = Intent(wakes, heir, loose)
+        self.known.intents[message["id"]] = Intent(wakes, heir, latches)
 
     def _open(self, request: Json, reply: Json, code: str | None) -> None:
         self.stakes.require(reply.get("ok"), "O1", "the agent cannot be opened: {}", code, stake=True)
@@ -87,11 +89,10 @@ class Requests:
             )
         if not accepted:
             return
-        self.expects(message, wakes=request["wakeup"])
+        self.expects(message, wakes=request["wakeup"], latches=request["wakeup"])
+        self._accepted.add(message["id"])
         busy = self.ledger.turn_open and self.known.cause is None
         self.stakes.met("D4", request["wakeup"] and self.ledger.turn_open and not busy)
-        if request["wakeup"] and not busy:
-            self.known.wake = True
 
     def _inbox(self, request: Json, reply: Json, code: str | None) -> None:
         op, ok = request["op"], bool(reply.get("ok"))
@@ -195,7 +196,7 @@ class Requests:
         if not reply.get("ok"):
             return
         if act["do"] == "deliver":
-            self.expects(act["message"], wakes=act["wakeup"], loose=True)
+            self.expects(act["message"], wakes=act["wakeup"], latches=act["wakeup"])
         for message in [
             *act.get("inserted", []),
             *([act["message"]] if act["do"] == "inbox" and "message" in act else []),

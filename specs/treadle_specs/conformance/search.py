@@ -10,9 +10,10 @@ from hypothesis.errors import Flaky, FlakyStrategyDefinition
 
 from .findings import Enough, Findings
 from .ledger import Json
-from .local import MakeRig, Rig
+from .local import MakeRig
 from .plan import Plan
-from .player import replay
+from .profiles import STORES
+from .shrinking import played
 from .stateful import Suite, profile, run_suite
 from .survey import Survey
 
@@ -42,7 +43,7 @@ def search(make_rig: MakeRig, plan: Plan, known: Survey, tell: Told | None = Non
     drawn = plan.seed
     while not found.over:
         members: dict[str, Any] = {"make_rig": staticmethod(make_rig), "lost": [], "core": plan.core,
-                                   "lacks": known.lacks, "record": found}  # fmt: skip
+                                   "lacks": known.lacks, "record": found, "store": _store(plan, known)}  # fmt: skip
         suite: type[Suite] = type("Driver", (Suite,), members)
         try:
             run_suite(seed(drawn)(suite), chosen)
@@ -56,20 +57,18 @@ def search(make_rig: MakeRig, plan: Plan, known: Survey, tell: Told | None = Non
     return found
 
 
+def _store(plan: Plan, known: Survey) -> str | None:
+    """The kind of store that sessions are kept in; none where they need not be, or cannot."""
+    return next((kind for kind in STORES if kind in known.features), None) if plan.durable else None
+
+
 def play_again(make_rig: MakeRig, scripts: Sequence[list[Json]], found: Findings) -> None:
     """Play scripts that once broke a rule, and record what they show now."""
     for steps in scripts:
-        rig: Rig | None = None
         if found.over:
             return
         try:
-            rig = make_rig()
-            player = replay(rig, steps)
-            rig.stop()
-            found.end(player.monitor.stakes)
+            found.end(played(make_rig, steps))
         except Exception as error:
-            drop: Any = getattr(rig, "drop", None)
-            if drop is not None:
-                drop()
             if not found.takes(error, steps):
                 raise

@@ -9,8 +9,9 @@ from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
 from .findings import RIG, TESTER, Broken
 from .ledger import Json
-from .local import MakeRig, Rig
+from .local import MakeRig
 from .player import replay
+from .stakes import Stakes
 
 TRIES = 300
 """So often at most a script is played while it is shortened."""
@@ -72,7 +73,7 @@ def _simpler(steps: list[Json]) -> Iterator[list[Json]]:
 def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> str | None:
     """What a script shows: the message of a rule that it breaks, of that one if it is named; nothing when none."""
     try:
-        played(make_rig(), steps)
+        played(make_rig, steps)
     except Violation as broken:
         return broken.message if rule in (None, broken.rule) else None
     except RigFault as fault:
@@ -82,12 +83,14 @@ def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> 
     return None
 
 
-def played(rig: Rig, steps: list[Json]) -> None:
-    """Play the steps of a script on a rig, and end it; see ``replay``."""
+def played(make_rig: MakeRig, steps: list[Json]) -> Stakes:
+    """Play the steps of a script on a fresh rig, and end it; returns what was at stake. See ``replay``."""
+    rig = make_rig()
     try:
-        replay(rig, steps)
+        player = replay(rig, steps, make_rig)
     except BaseException:
         drop: Callable[[], None] = getattr(rig, "drop", rig.stop)
         drop()
         raise
-    rig.stop()
+    player.rig.stop()
+    return player.monitor.stakes

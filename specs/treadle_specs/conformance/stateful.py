@@ -6,6 +6,7 @@ ticks in a drawn order of tasks; a rig that cannot be ticked stays where it is i
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
@@ -17,36 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ..exploration.violation import Violation
 from ..run_cases import compact_gate
 from .answers import answer
+from .drawn import BOX, CROWD, EARLY, FEW, GATES, GOING, HEARD, HOOKED, HURRY, PICK, SETTLE, SURE, TOOLS, text
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig, Rig
 from .oracle import Oracle
 from .player import Player
-from .plays import play
+from .plays import go_to_work, play
 from .stakes import Stakes
-
-GATES = ("tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "prompt-submit")
-FEW = ("tool", "stubborn-tool")
-HOOKED = ("tool", "pre-step", "turn-stopping", "request-error")
-SETTLE: tuple[Any, ...] = ("settle", 0, ())
-GOING = st.one_of(
-    st.just(SETTLE),
-    st.tuples(st.just("serve"), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 3)),
-    st.tuples(st.just("tick"), st.integers(0, 6), st.lists(st.integers(0, 3), max_size=3)),
-)
-"""How far the driver runs after a request."""
-HURRY = st.one_of(st.tuples(st.just("tick"), st.integers(0, 2), st.just(())), GOING)
-"""The same, after a cancel: what comes next is likely to find it converging."""
-BOX = st.sampled_from([NEXT_TURN, NEXT_STEP])
-PICK = st.integers(0, 3)
-HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message", "tool/call", "tool/result",
-         "user/message", "agent/inbox/spliced", "notice:agent/status", "notice:agent/inbox/claimed",
-         "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
-CROWD = 4
-"""So many pending messages are enough for an idle agent."""
-SURE = 3
-"""A dispose ends everything that is worth trying: it is made less often than it is drawn."""
-EARLY = 7
-"""How many requests come before a dispose, so that there is something to dispose of."""
 
 
 class Suite(RuleBasedStateMachine):
@@ -58,6 +36,7 @@ class Suite(RuleBasedStateMachine):
     lost: ClassVar[list[tuple[list[Json], BaseException]]] = []
     core: ClassVar[bool] = False
     lacks: ClassVar[frozenset[str]] = frozenset()
+    store: ClassVar[str | None] = None
     record: ClassVar[Record | None] = None
 
     def __init__(self) -> None:
@@ -69,6 +48,7 @@ class Suite(RuleBasedStateMachine):
         if self.record is not None:
             self.record.begin()
         self.rig: Rig | None = None
+        self.place: tempfile.TemporaryDirectory[str] | None = None
         self.names = 0
         self.sent = ""
         self.broken = self.listening = False
@@ -81,13 +61,23 @@ class Suite(RuleBasedStateMachine):
         with self._held():
             rig: Rig = type(self).make_rig()
             self.rig = rig
-            self.player = Player(rig, oracle.verdict if oracle is not None else lambda: None)
+            self.player = self._player(rig, oracle.verdict if oracle is not None else lambda: None)
             kinds = [kind for kind in (gates if not self.core else ("tool",)) if kind not in self.lacks]
             limited = pool is not None and self._can("max_parallel_tool_calls")
             options = {"max_parallel_tool_calls": pool} if limited else {}
             self.listening = listening and self._can("listen")
             self.player.play({"do": "open", "session": "s1", "gates": kinds, "tools": TOOLS, "options": options,
-                              **type(self).opening()})  # fmt: skip
+                              **self._stored, **type(self).opening()})  # fmt: skip
+
+    def _player(self, rig: Rig, verdict: Callable[[], None]) -> Player:
+        if self.store is None:
+            return Player(rig, verdict)
+        self.place = tempfile.TemporaryDirectory()
+        return Player(rig, verdict, type(self).make_rig, self.place.name)
+
+    @property
+    def _stored(self) -> Json:
+        return {"store": {"kind": self.store, "path": "{tmp}/store"}} if self.store is not None else {}
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -170,12 +160,25 @@ class Suite(RuleBasedStateMachine):
         self._play(None, go)
 
     @precondition(lambda self: not self._gone)
-    @rule(which=st.integers(0, 8), keep=st.booleans(), choice=st.integers(0, 6))
+    @rule(which=st.integers(0, 9), keep=st.booleans(), choice=st.integers(0, 6))
     def stage(self, which: int, choice: int, *, keep: bool) -> None:
         """A short play brings the driver where chance seldom does."""
         if not self.broken:
             with self._held():
                 play(self, which, keep=keep, choice=choice, core=self.core)
+
+    @precondition(lambda self: self.store is not None and self.names > 0 and not self._gone)
+    @rule(kill=st.booleans(), work=st.booleans(), choice=st.integers(0, 6))
+    def restart(self, choice: int, *, kill: bool, work: bool) -> None:
+        """What was flushed survives the process, which is closed or killed; another one resumes the session (P4)."""
+        if self.broken:
+            return
+        with self._held():
+            if work:
+                go_to_work(self, choice)
+            self.request({"do": "restart", "kill": kill})
+            if work:
+                play(self, 2, keep=False, choice=choice, core=True)
 
     @precondition(lambda self: self.listening)
     @rule(on=st.sampled_from(HEARD), nth=st.integers(1, 2), verb=PICK, keep=st.booleans())
@@ -207,6 +210,10 @@ class Suite(RuleBasedStateMachine):
             self._leave()
 
     def _leave(self) -> None:
+        if self.player is not None:
+            self.rig = self.player.rig
+        if self.place is not None:
+            self.place.cleanup()
         if self.rig is None:
             return
         drop: Callable[[], None] | None = getattr(self.rig, "drop", None)
@@ -324,18 +331,6 @@ class Suite(RuleBasedStateMachine):
     def _can(self, word: str) -> bool:
         """Whether a verb or an option beyond the core may be drawn."""
         return not self.core and word not in self.lacks
-
-
-TOOLS: list[Json] = [
-    {"name": "t", "mode": "exclusive"},
-    {"name": "p", "mode": "parallel"},
-    {"name": "stubborn", "mode": "parallel"},
-]
-
-
-def text(name: str) -> Json:
-    """A message whose text is its id."""
-    return {"id": name, "text": name}
 
 
 class Record(Protocol):

@@ -8,9 +8,9 @@ from typing import Self
 from attrs import define
 
 from ..protocol.fault import RigFault
+from .drawn import GATES, TOOLS, text
 from .ledger import Json, items
 from .local import MakeRig, Rig
-from .stateful import GATES, TOOLS, text
 
 OPTION = "max_parallel_tool_calls"
 _PROBES: tuple[tuple[str, tuple[Json, ...]], ...] = (

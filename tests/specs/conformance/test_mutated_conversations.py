@@ -60,6 +60,9 @@ class Retold:
     def stop(self) -> None:
         pass
 
+    def close(self, *, kill: bool = False) -> None:
+        pass
+
 
 def verdict(name: str, replies: list[Json]) -> str:
     """What is said of replies: nothing else may be raised."""

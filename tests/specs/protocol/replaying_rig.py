@@ -4,8 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-with Path(sys.argv[1]).open(encoding="utf-8") as file:
-    pieces = json.load(file)
+pieces = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 for _, piece in zip(sys.stdin.buffer, pieces, strict=False):
     sys.stdout.buffer.write(piece.encode())
     sys.stdout.buffer.flush()
