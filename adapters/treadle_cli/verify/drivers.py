@@ -118,7 +118,7 @@ def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN, timeout
     return status
 
 
-def rig_check(*, rig: Annotated[str, Parameter(name="--rig")], timeout: Seconds = TIMEOUT_S) -> int:
+def rig_check(*, rig: RigCommand = command.OUR_OWN, timeout: Seconds = TIMEOUT_S) -> int:
     """Walk one short session with a rig under construction, and say step by step what it lacks.
 
     The exit status is 0 when the core is there, 1 when something of it is missing, and 3 when the rig breaks the
