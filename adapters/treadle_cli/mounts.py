@@ -147,10 +147,22 @@ def _promela() -> Target:
     return main
 
 
+def _export_otlp() -> Target:
+    from .telemetry.export import export_otlp
+
+    return export_otlp
+
+
+def _stats() -> Target:
+    from .telemetry.stats import stats
+
+    return stats
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 GROUPS = {
-    "export": "Write the lifecycle in another language.",
+    "export": "Write the lifecycle, or sessions, in another language.",
     "sessions": "Look at stored sessions.",
 }
 """The first words of commands of several words."""
@@ -172,6 +184,8 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs", raw=True),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs", raw=True),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs", raw=True),
+    Mount(("export", "otlp"),     _export_otlp,     "Write the spans of sessions as OpenTelemetry takes them.", "cli"),
+    Mount(("stats",),   _stats,   "Say what models and tools took: time, tokens, failures.", "cli"),
     Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs", raw=True),
 )
 # fmt: on

@@ -152,7 +152,7 @@ class HTTPModel(ABC):
         watchdog = IdleWatchdog(self._idle, self._quiet, request.bounds)
         reply = Reply(self._decoder(), request.bounds, names_called(request.tools))
         guard = Guard(self._endpoint.hidden_in_answers())
-        more = self._attempt_headers(request) if self._attempt_headers is not None else {}
+        more = self._attempt_headers(request) if self._attempt_headers is not None else None
         body = await self._open("POST", self.path, watchdog, self._body(request), more=more)
         problem: ModelFailure | None = None
         try:

@@ -22,12 +22,12 @@ class LogIds:
     def generate_span_id(self) -> int:
         """The id of the next span."""
         span = WANTED.get()
-        return int(span_id(span.ref), 16) if span is not None else random.getrandbits(64) or 1  # noqa: S311  # an id is no secret
+        return int(span_id(span.ref), 16) if span is not None else random.getrandbits(64) or 1  # an id is no secret
 
     def generate_trace_id(self) -> int:
         """The id of the next trace."""
         span = WANTED.get()
-        return int(trace_id(span.root.ref), 16) if span is not None else random.getrandbits(128) or 1  # noqa: S311  # the same
+        return int(trace_id(span.root.ref), 16) if span is not None else random.getrandbits(128) or 1  # the same
 
     def is_trace_id_random(self) -> bool:
         """Whether the W3C flag for random trace ids may be set: ids that are hashes are not."""

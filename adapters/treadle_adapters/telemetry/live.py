@@ -9,6 +9,7 @@ Whatever goes wrong in here is counted and told once; no agent notices (``Outgoi
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -51,10 +52,10 @@ from ..traces.content import Content
 from ..traces.fold import Fold
 from ..traces.spans import SILENT, Link, Several, Sink, Span
 from .current import Innermost, make_current, stop_being_current
-from .logs import WHERE, LogSink, Where
+from .logs import TURNS, WHERE, LogSink, Where
 from .metrics import MetricsSink, Price, gauges
 from .outgoing import Outgoing
-from .tracer import Tracing, TracerSink
+from .tracer import TracerSink, Tracing
 
 MOST_SENDERS = 1_000
 """How many messages of an agent are remembered with the context that they were sent in."""
@@ -73,6 +74,7 @@ class Watched:
         innermost: stands for the innermost open span.
         moments: spans of what the log does not tell, while they are open.
         cancelled: when its turn was cancelled, in milliseconds since the epoch.
+        deaf: whether nobody hears of its spans, so that none need be made.
         reading: whether the log is being read.
     """
 
@@ -82,6 +84,7 @@ class Watched:
     innermost: Innermost = field(init=False)
     moments: dict[object, Span] = field(factory=dict[object, Span])
     cancelled: int | None = None
+    deaf: bool = False
     reading: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -93,13 +96,13 @@ class Watched:
 
     def catch_up(self) -> None:
         """Take what was recorded since."""
-        if self.reading:
-            return  # a span that is being started asks for the one around it
-        events, fold = self.agent.session.events, self.fold
+        if self.deaf or self.reading:  # a span that is being started asks for the one around it
+            return
+        fold = self.fold
         self.reading = True
         try:
-            while fold.taken < len(events):
-                fold.take(events[fold.taken])
+            for entry in self.agent.session.events[fold.taken :]:
+                fold.take(entry)
         finally:
             self.reading = False
 
@@ -113,7 +116,8 @@ class Watched:
 class Telemetry:
     """Makes telemetry of the agents of hosts.
 
-    Tracing and metrics take place where a provider of an SDK is given, or was set globally before an agent is created.
+    Tracing, metrics and logs take place where somebody hears them: a provider of an SDK is given or was set globally, or
+    a logger lets them pass, at the moment in which an agent is created. For nobody nothing is made.
 
     Args:
         tracer_provider: makes spans; the global one unless given.
@@ -121,7 +125,7 @@ class Telemetry:
         content: whether and how what was said is told; not at all unless given.
         prices: of models, by name: ``treadle.cost`` is told for these.
         agent_name: what agents are called: one name, or a function of the agent. Their preset unless given.
-        logs: whether the loggers of ``telemetry.logs`` are told.
+        logs: whether the loggers of ``telemetry.logs`` are told; where ``treadle.turn`` lets INFO pass, unless given.
         queue: how many ended spans and measurements may wait for exporters; more are dropped and counted.
         grace: seconds that the end of a host waits for what is queued.
     """
@@ -134,7 +138,7 @@ class Telemetry:
         content: Content | None = None,
         prices: Mapping[str, Price] | None = None,
         agent_name: str | Callable[[Agent], str | None] | None = None,
-        logs: bool = True,
+        logs: bool | None = None,
         queue: int = 4_096,
         grace: float = 5.0,
     ) -> None:
@@ -287,8 +291,9 @@ class Telemetry:
         stream = await proceed()
         try:
             watched = self._of(payload.agent)
-            watched.catch_up()
-            watched.fold.attempt()
+            if not watched.deaf:
+                watched.catch_up()
+                watched.fold.attempt()
             self._enter(watched, payload.turn, payload.step)
         except Exception as error:
             self._outgoing.told(error, "telemetry")
@@ -326,8 +331,11 @@ class Telemetry:
         if watched is None:
             watched = Watched(agent)
             name = self._agent_name(agent) if callable(self._agent_name) else self._agent_name
-            watched.fold = Fold(agent.session.header, self._sinks(watched), self._content, name)
-            watched.fold.prime(agent.session.events)
+            sink = self._sinks(watched)
+            watched.deaf = sink is SILENT
+            watched.fold = Fold(agent.session.header, sink, self._content, name)
+            if not watched.deaf:
+                watched.fold.prime(agent.session.events)
             self._watched[agent] = watched
         return watched
 
@@ -345,7 +353,7 @@ class Telemetry:
                 self._metrics = MetricsSink(meter, self._outgoing, self._prices)
                 gauges(meter, self._agents)
             sinks.append(self._metrics)
-        if self._logs:
+        if self._logs if self._logs is not None else TURNS.isEnabledFor(logging.INFO):
             sinks.append(LogSink())
         if not sinks:
             return SILENT

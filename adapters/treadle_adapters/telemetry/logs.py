@@ -75,7 +75,9 @@ class LogSink:
         """See ``Sink.note``."""
         if name == "retry" and MODELS.isEnabledFor(logging.WARNING):
             delay, code = attributes[names.DELAY], attributes[names.ERROR]
-            MODELS.warning("%s of %s: %s, again in %.1f s", span.name, span.ref.session, code, delay, extra=_extra(span))
+            MODELS.warning(
+                "%s of %s: %s, again in %.1f s", span.name, span.ref.session, code, delay, extra=_extra(span)
+            )
 
     def claimed(self, span: Span, waited: float) -> None:
         """See ``Sink.claimed``."""

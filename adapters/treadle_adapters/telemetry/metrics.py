@@ -74,7 +74,9 @@ class MetricsSink:
         self._first = seconds("gen_ai.client.inference.time_to_first_chunk", "From the request to the first chunk.")
         self._tool = seconds("gen_ai.execute_tool.duration", "A tool call.")
         self._invocation = seconds("gen_ai.invoke_agent.duration", "From a prompt to its turn's end.", MORE_SECONDS)
-        self._inferences = meter.create_histogram("gen_ai.invoke_agent.inference_calls", "{call}", "Attempts of a turn.")
+        self._inferences = meter.create_histogram(
+            "gen_ai.invoke_agent.inference_calls", "{call}", "Attempts of a turn."
+        )
         self._tools = meter.create_histogram("gen_ai.invoke_agent.tool_calls", "{call}", "Tool calls of a turn.")
         self._tokens = {
             name: meter.create_counter(

@@ -72,7 +72,8 @@ def answer(data: AssistantMessageAdded | AssistantAttempt, begin: int, end: int,
 
     Args:
         data: what the log has of it.
-        begin, end: of its span.
+        begin: of its span.
+        end: of its span.
         ahead: milliseconds by which those are ahead of the log's times.
     """
     out: dict[str, Value] = {}

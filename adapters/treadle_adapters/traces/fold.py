@@ -17,7 +17,8 @@ later, or from a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -120,6 +121,20 @@ class Fold:
         self._stopped: Ref | None = None
         self._last: Ref | None = None
         self._forked = False
+        self._takers: dict[type, Callable[[Event, Any], None]] = {
+            TurnStart: self._turn_start,
+            TurnEnd: self._turn_end,
+            StepStart: self._step_start,
+            StepEnd: self._step_end,
+            AssistantMessageAdded: self._answered,
+            AssistantAttempt: self._answered,
+            ToolCallStarted: self._call,
+            ToolResultAdded: self._result,
+            RetryScheduled: self._retry,
+            RequestHeader: self._headed,
+            InboxSpliced: self._spliced,
+            EndSeed: self._seeded,
+        }
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
@@ -141,10 +156,10 @@ class Fold:
             now = self._now
         self._now = now
         data = entry.data
-        kind = type(data)
-        taker = _TAKERS.get(kind)
+        kind: type[Any] = type(data)
+        taker = self._takers.get(kind)
         if taker is not None:
-            taker(self, entry, data)
+            taker(entry, data)
         if self._surface is not None and entry.surface_op is not None:
             self._surface.apply(entry)
         if kind in _BEFORE_A_REQUEST:
@@ -314,7 +329,7 @@ class Fold:
         gone = pending[data.start : data.start + data.removed_count]
         if data.inserted:
             known = {message.id: message.accepted for message in gone}
-            known |= {id: times[0] for id, times in self._removed.items()}
+            known |= {known_id: times[0] for known_id, times in self._removed.items()}
             fresh = [Pending(message.id, known.get(message.id, self._now)) for message in data.inserted]
         else:
             fresh = []
@@ -349,20 +364,3 @@ class Fold:
             span.error = error
             span.attributes[names.ERROR] = error
         self._sink.end(span)
-
-
-_TAKERS = {
-    TurnStart: Fold._turn_start,
-    TurnEnd: Fold._turn_end,
-    StepStart: Fold._step_start,
-    StepEnd: Fold._step_end,
-    AssistantMessageAdded: Fold._answered,
-    AssistantAttempt: Fold._answered,
-    ToolCallStarted: Fold._call,
-    ToolResultAdded: Fold._result,
-    RetryScheduled: Fold._retry,
-    RequestHeader: Fold._headed,
-    InboxSpliced: Fold._spliced,
-    EndSeed: Fold._seeded,
-}
-"""What takes the events of each type; the others tell nothing that takes time."""

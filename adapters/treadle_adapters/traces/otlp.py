@@ -158,5 +158,3 @@ def _value(value: Value) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     return {"arrayValue": {"values": [{"stringValue": item} for item in value]}}
-
-

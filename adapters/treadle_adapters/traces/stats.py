@@ -105,7 +105,7 @@ class Stats(Silent):
             case _:
                 pass
 
-    def claimed(self, span: Span, waited: float) -> None:
+    def claimed(self, span: Span, waited: float) -> None:  # noqa: ARG002 - the interface
         """See ``Sink.claimed``."""
         self.claim.taken.append(waited)
 
