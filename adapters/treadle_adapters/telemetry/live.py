@@ -200,6 +200,8 @@ class Telemetry:
         ]
         if host.store is not None:
             disposers.append(host.on(SESSION_FLUSH, contained(self._flush_begins)))
+        for agent in host.agents.list():
+            contained(self._of)(agent)
 
         def dispose() -> None:
             for each in disposers:
@@ -207,7 +209,7 @@ class Telemetry:
 
         return dispose
 
-    def _contained(self, listener: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _contained(self, listener: Callable[[Any], object]) -> Callable[[Any], None]:
         def contain(payload: Any) -> None:
             try:
                 listener(payload)

@@ -5,7 +5,7 @@ codes and durations only.
 
 | logger | tells | levels |
 | --- | --- | --- |
-| ``treadle`` | what the core has to say | as there |
+| ``treadle`` | what the core has to say | as there; at DEBUG with what tools raised, whatever that says |
 | ``treadle.turn`` | turns | ERROR: it failed; INFO: it ended otherwise; DEBUG: it began |
 | ``treadle.model`` | attempts | WARNING: it failed, or is tried again; DEBUG: it gave an answer, or was stopped |
 | ``treadle.tool`` | calls | WARNING: it failed; DEBUG: it gave a result, or was stopped |

@@ -13,7 +13,7 @@ from treadle.session import (
     RequestHeader,
     ToolCallStarted,
 )
-from treadle.words.stream import TimedStream
+from treadle.models import TimedStream
 
 from . import names
 from .spans import Value

@@ -9,6 +9,7 @@ import msgspec
 from attrs import field, frozen, validators
 
 from treadle import AssistantMessage, Message, Reasoning, SystemMessage, Text, ToolCall, ToolResultMessage, UserMessage
+from treadle.lossless import repair_text
 from treadle.models import Block, Finish, ToolResult
 
 from . import names
@@ -34,7 +35,7 @@ class Content:
         """What may be told of a text."""
         if self.redact is not None:
             try:
-                text = self.redact(text)
+                text = repair_text(self.redact(text))
             except Exception:
                 return WITHHELD
         return text if len(text) <= self.limit else f"{text[: self.limit]}…"

@@ -155,8 +155,8 @@ class Fold:
             self._ahead += self._now - now
             now = self._now
         self._now = now
-        data = entry.data
-        kind: type[Any] = type(data)
+        data: object = entry.data
+        kind = type(data)
         taker = self._takers.get(kind)
         if taker is not None:
             taker(entry, data)
