@@ -103,4 +103,4 @@ def test_the_phoenix_example_sends_agents_models_and_tools_in_one_trace(collecto
     assert {"execute_tool delegate", "execute_tool search", "execute_tool count", "convergence"} <= set(names)
     bodies = b"".join(collector.kept["/v1/traces"])
     assert b"[card]" in bodies
-    assert b"4111" not in bodies
+    assert b"4111 1111" not in bodies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from treadle import Errored, SessionHeader
+from treadle.models import TimedStream
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -13,7 +14,6 @@ from treadle.session import (
     RequestHeader,
     ToolCallStarted,
 )
-from treadle.models import TimedStream
 
 from . import names
 from .spans import Value

@@ -9,8 +9,7 @@ import msgspec
 from attrs import field, frozen, validators
 
 from treadle import AssistantMessage, Message, Reasoning, SystemMessage, Text, ToolCall, ToolResultMessage, UserMessage
-from treadle.lossless import repair_text
-from treadle.models import Block, Finish, ToolResult
+from treadle.models import Block, Finish, ToolResult, repair_text
 
 from . import names
 from .spans import Value

@@ -36,6 +36,7 @@ from treadle.session import (
     RetryStarted,
     StepEnd,
     StepStart,
+    Surface,
     SystemMessageAdded,
     ToolCallStarted,
     ToolResultAdded,
@@ -43,7 +44,6 @@ from treadle.session import (
     TurnStart,
     UserMessageAdded,
 )
-from treadle.session.surface import Surface
 
 from . import attributes, names
 from .content import Content
