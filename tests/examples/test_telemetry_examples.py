@@ -28,7 +28,7 @@ class Collector(HTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """Takes everything."""
 
-    server: Collector
+    server: Collector  # type: ignore[assignment]  # as the interface has it
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

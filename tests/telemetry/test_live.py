@@ -50,7 +50,7 @@ async def test_after_two_thousand_random_cancels_no_span_is_left_open(autojump_c
     async def stream(_: ModelRequest) -> AsyncIterator[Chunk]:
         await trio.sleep(chance.random() * 0.01)
         yield BlockStart(0, "text")
-        for _ in range(3):
+        for _number in range(3):
             await trio.sleep(chance.random() * 0.01)
             yield TextDelta(0, "x")
         yield Finished(Finish("stop"))
@@ -384,6 +384,21 @@ async def test_agents_that_were_there_before_are_watched_from_their_next_turn_on
         await ask(agent)
         await given.telemetry.flush()
     assert [span.name for span in given.spans if span.name.startswith("turn")] == ["turn 2"]
+
+
+async def test_what_is_watched_no_longer_leaves_no_span_open() -> None:
+    given = watch()
+    async with Host() as host:
+        stop = given.telemetry.install(host)
+        agent = await agent_on(host, ScriptedModel(default=lambda _: _forever()))
+        agent.followup("go")
+        await trio.testing.wait_all_tasks_blocked()
+        assert given.telemetry.open_spans == 4
+        stop()
+        assert given.telemetry.open_spans == 0
+        agent.cancel()
+        await agent.when_idle()
+    assert given.telemetry.failed == 0
 
 
 async def test_without_an_sdk_nothing_is_made() -> None:

@@ -16,6 +16,7 @@ from treadle import Aborted, Event, SessionHeader
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
+    InboxSpliced,
     StepEnd,
     StepStart,
     ToolCallStarted,
@@ -23,7 +24,7 @@ from treadle.session import (
     TurnEnd,
     TurnStart,
 )
-from treadle_adapters.traces import Content
+from treadle_adapters.traces import Content, Span, replay
 from treadle_diagrams import read_session
 from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
 
@@ -159,6 +160,34 @@ def test_times_go_on_where_the_clock_was_set_back(logs: dict[str, Log]) -> None:
     back = [msgspec.structs.replace(entry, time=entry.time - 3_600_000) for entry in events[half:]]
     tree = tree_of(header, [*events[:half], *back])
     assert all([0 <= (span.end or 0) - span.begin < 60_000 for span in tree.begun])
+
+
+def test_an_invocation_begins_when_its_prompt_was_accepted_and_its_turn_when_that_is_claimed(
+    logs: dict[str, Log],
+) -> None:
+    """Also of one that waited behind other turns; what rides along with it may have waited longer."""
+    header, events = logs["queued-messages"]
+    waits: list[float] = []
+
+    class Claims(Tree):
+        def claimed(self, span: Span, waited: float) -> None:
+            waits.append(waited)
+
+    tree = Claims()
+    spread = [msgspec.structs.replace(entry, time=events[0].time + 1_000 * entry.seq) for entry in events]
+    replay(header, spread, tree)
+    accepted = {
+        message.id: entry.time
+        for entry in spread
+        if isinstance(entry.data, InboxSpliced) and entry.data.target == "next-turn"
+        for message in entry.data.inserted
+    }
+    entered = [entry.data.accepted for entry in spread if isinstance(entry.data, StepStart) and entry.data.step == 1]
+    roots = tree.of("invoke_agent")
+    assert [root.begin for root in roots] == [accepted[one] for ids in entered for one in ids if one in accepted]
+    assert any([turn.begin > root.begin for turn, root in zip(tree.of("turn"), roots, strict=True)])
+    assert len(waits) == sum([len(ids) for ids in entered])
+    assert max(waits) >= 1.0
 
 
 def test_what_a_fork_inherited_is_its_parent_s_and_its_first_turn_is_linked_to_it(logs: dict[str, Log]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from ..traces.otlp import span_id, trace_id
 from ..traces.spans import Span
@@ -18,6 +19,10 @@ class LogIds:
     With it, live spans have the ids that ``treadle export otlp`` gives them, and links to forks and to sessions that
     another process began lead to where they should. Spans of others get random ids.
     """
+
+    if TYPE_CHECKING:  # it has the methods of the SDK's class, which this module must not import
+
+        def __new__(cls) -> Any: ...  # noqa: D102 - for type checkers only
 
     def generate_span_id(self) -> int:
         """The id of the next span."""

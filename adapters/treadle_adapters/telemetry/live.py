@@ -182,7 +182,7 @@ class Telemetry:
     # --- listening ----------------------------------------------------------------------------------------------------
 
     def install(self, host: Host) -> Disposer:
-        """Watch the agents of a host, those that it has and those that come; returns what ends that.
+        """Watch the agents of a host, those that it has and those that come; returns what ends that, and open spans.
 
         The end of the host waits for what is queued. Install it before other middleware, so that theirs runs within.
         """
@@ -206,6 +206,8 @@ class Telemetry:
         def dispose() -> None:
             for each in disposers:
                 each()
+            for agent in host.agents.list():
+                contained(self._let_go)(agent)
 
         return dispose
 
@@ -253,7 +255,11 @@ class Telemetry:
         watched.cancelled = None
 
     def _disposed(self, payload: AgentGone) -> None:
-        watched = self._watched.pop(payload.agent, None)
+        self._let_go(payload.agent)
+
+    def _let_go(self, agent: Agent) -> None:
+        """Watch an agent no longer; what is open ends now."""
+        watched = self._watched.pop(agent, None)
         if watched is not None:
             watched.catch_up()
             watched.fold.cut()
