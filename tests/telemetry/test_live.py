@@ -280,6 +280,22 @@ async def test_the_current_span_of_the_agent_s_code_is_never_one_that_has_ended(
     assert open_now == ["True"]
 
 
+async def test_a_thread_that_asks_for_the_current_span_does_not_read_the_log() -> None:
+    """An adapter that works in a thread, as some do, while the agent goes on."""
+    found: list[Any] = []
+
+    async def stream(_: ModelRequest) -> AsyncIterator[Chunk]:
+        found.append(await trio.to_thread.run_sync(lambda: trace.get_current_span().get_span_context()))
+        yield BlockStart(0, "text")
+        yield TextDelta(0, "x")
+        yield Finished(Finish("stop"))
+
+    given = watch()
+    async with watched_host(given) as host:
+        await ask(await agent_on(host, ScriptedModel([stream])))
+    assert parent_of(found[0], given.named("chat m"))
+
+
 @pytest.mark.parametrize("kind", ["headers", "meta"])
 async def test_servers_are_told_the_span_that_asks_them(kind: str) -> None:
     """A model server by ``traceparent`` of its attempt, an MCP server by ``_meta`` of its call."""

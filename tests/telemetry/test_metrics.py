@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from treadle import AgentOptions, Answer, Call, Failure, Host, ScriptedModel, tool
-from treadle.models import RetryPolicy, Usage
+from treadle.models import BlockEnd, BlockStart, Finish, Finished, RetryPolicy, TextDelta, Usage
 from treadle_adapters.telemetry import Price, Telemetry
 from treadle_adapters.traces import names
 
@@ -32,10 +32,10 @@ def read(reader: InMemoryMetricReader) -> Points:
 
 
 async def measured(
-    script: list[Any], *texts: str, prices: dict[str, Price] | None = None, inside: Any = None
+    script: list[Any], *texts: str, prices: dict[str, Price] | None = None, inside: Any = None, **more: Any
 ) -> Points:
     reader = InMemoryMetricReader()
-    telemetry = Telemetry(meter_provider=MeterProvider([reader]), prices=prices)
+    telemetry = Telemetry(meter_provider=MeterProvider([reader]), prices=prices, **more)
 
     async def work() -> str:
         """Work."""
@@ -121,3 +121,10 @@ async def test_cost_is_told_where_the_price_is_known() -> None:
 def test_a_price_without_those_of_caches_takes_all_input_alike() -> None:
     told = {names.INPUT_TOKENS: 1_000_000, names.CACHE_READ_TOKENS: 500_000, names.OUTPUT_TOKENS: 0}
     assert Price(3.0, 0.0).of(told) == pytest.approx(3.0)
+
+
+async def test_the_time_between_chunks_is_measured_only_when_asked_for() -> None:
+    said = [BlockStart(0, "text"), TextDelta(0, "one "), TextDelta(0, "two"), BlockEnd(0), Finished(Finish("stop"))]
+    found = await measured([said], "go", each_chunk=True)
+    assert found["gen_ai.client.inference.time_per_output_chunk"][0][1][0] == len(said) - 1
+    assert "gen_ai.client.inference.time_per_output_chunk" not in await measured([said], "go")

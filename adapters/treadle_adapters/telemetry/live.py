@@ -10,6 +10,7 @@ Whatever goes wrong in here is counted and told once; no agent notices (``Outgoi
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -76,6 +77,7 @@ class Watched:
         cancelled: when its turn was cancelled, in milliseconds since the epoch.
         deaf: whether nobody hears of its spans, so that none need be made.
         reading: whether the log is being read.
+        thread: the thread that it lives in.
     """
 
     agent: Agent
@@ -86,6 +88,7 @@ class Watched:
     cancelled: int | None = None
     deaf: bool = False
     reading: bool = False
+    thread: int = field(factory=threading.get_ident)
 
     def __attrs_post_init__(self) -> None:
         self.innermost = Innermost(self._innermost)
@@ -107,7 +110,8 @@ class Watched:
             self.reading = False
 
     def _innermost(self) -> trace.Span | None:
-        self.catch_up()
+        if threading.get_ident() == self.thread:  # another one takes what is known: the log is the loop's
+            self.catch_up()
         fold = self.fold
         span = fold.chat or fold.step or fold.turn or fold.root or self.moments.get("maintenance")
         return span.live if span is not None else None
@@ -124,6 +128,7 @@ class Telemetry:
         meter_provider: makes metrics; the global one unless given.
         content: whether and how what was said is told; not at all unless given.
         prices: of models, by name: ``treadle.cost`` is told for these.
+        each_chunk: whether the time between an answer's chunks is measured: one measurement per chunk.
         agent_name: what agents are called: one name, or a function of the agent. Their preset unless given.
         logs: whether the loggers of ``telemetry.logs`` are told; where ``treadle.turn`` lets INFO pass, unless given.
         queue: how many ended spans and measurements may wait for exporters; more are dropped and counted.
@@ -137,6 +142,7 @@ class Telemetry:
         meter_provider: metrics.MeterProvider | None = None,
         content: Content | None = None,
         prices: Mapping[str, Price] | None = None,
+        each_chunk: bool = False,
         agent_name: str | Callable[[Agent], str | None] | None = None,
         logs: bool | None = None,
         queue: int = 4_096,
@@ -146,6 +152,7 @@ class Telemetry:
         self._meter_provider = meter_provider
         self._content = content
         self._prices = dict(prices or {})
+        self._each_chunk = each_chunk
         self._agent_name = agent_name
         self._logs = logs
         self._grace = grace
@@ -358,7 +365,7 @@ class Telemetry:
         if _is_real(meters):
             if self._metrics is None:
                 meter = meters.get_meter(names.INSTRUMENTATION, treadle.__version__)
-                self._metrics = MetricsSink(meter, self._outgoing, self._prices)
+                self._metrics = MetricsSink(meter, self._outgoing, self._prices, each_chunk=self._each_chunk)
                 gauges(meter, self._agents)
             sinks.append(self._metrics)
         if self._logs if self._logs is not None else TURNS.isEnabledFor(logging.INFO):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from attrs import frozen
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
+
+from treadle.models import TimedStream
 
 from ..traces import names
 from ..traces.spans import Link, Ref, Span, Value
@@ -60,9 +63,12 @@ class MetricsSink:
         meter: makes the instruments.
         outgoing: where they are recorded.
         prices: by the model's name.
+        each_chunk: whether the time between chunks is measured, each time.
     """
 
-    def __init__(self, meter: Meter, outgoing: Outgoing, prices: Mapping[str, Price]) -> None:
+    def __init__(
+        self, meter: Meter, outgoing: Outgoing, prices: Mapping[str, Price], *, each_chunk: bool = False
+    ) -> None:
         self._outgoing = outgoing
         self._prices = prices
         self._calls: dict[Ref, list[int]] = {}
@@ -72,6 +78,8 @@ class MetricsSink:
 
         self._inference = seconds("gen_ai.client.inference.duration", "An attempt, from the request to its end.")
         self._first = seconds("gen_ai.client.inference.time_to_first_chunk", "From the request to the first chunk.")
+        self._between = seconds("gen_ai.client.inference.time_per_output_chunk", "From one chunk to the next.")
+        self._each_chunk = each_chunk
         self._tool = seconds("gen_ai.execute_tool.duration", "A tool call.")
         self._invocation = seconds("gen_ai.invoke_agent.duration", "From a prompt to its turn's end.", MORE_SECONDS)
         self._inferences = meter.create_histogram(
@@ -99,7 +107,8 @@ class MetricsSink:
             self._calls.setdefault(span.root.ref, [0, 0])[span.kind == "execute_tool"] += 1
         elif span.kind != "invoke_agent":
             return
-        self._outgoing.put(lambda: self._record(span))
+        calls = self._calls.pop(span.ref, (0, 0)) if span.kind == "invoke_agent" else (0, 0)
+        self._outgoing.put(lambda: self._record(span, calls))
 
     def link(self, span: Span, link: Link) -> None:
         """See ``Sink.link``."""
@@ -118,7 +127,7 @@ class MetricsSink:
         """A cancelled turn has come to rest, so long after the cancel."""
         self._outgoing.put(lambda: self._convergence.record(seconds))
 
-    def _record(self, span: Span) -> None:
+    def _record(self, span: Span, calls: Sequence[int]) -> None:
         told = span.attributes
         match span.kind:
             case "chat":
@@ -127,6 +136,8 @@ class MetricsSink:
                 first = told.get(names.TIME_TO_FIRST_CHUNK)
                 if isinstance(first, float):
                     self._first.record(first, about)
+                if self._each_chunk and span.stream is not None:
+                    self._gaps(span.stream, about)
                 for name, counter in self._tokens.items():
                     count = told.get(name)
                     if isinstance(count, int):
@@ -139,10 +150,14 @@ class MetricsSink:
             case _:
                 about = _some(told, (names.AGENT_NAME,))
                 self._invocation.record(span.seconds, _failed(about, span))
-                inferences, tools = self._calls.pop(span.ref, (0, 0))
-                self._inferences.record(inferences, about)
-                self._tools.record(tools, about)
+                self._inferences.record(calls[0], about)
+                self._tools.record(calls[1], about)
                 self._turns.add(1, about | {names.TURN_END: str(told.get(names.TURN_END))})
+
+    def _gaps(self, stream: TimedStream, about: dict[str, Value]) -> None:
+        times = [time for segment in stream.segments for time in segment.times]
+        for before, after in pairwise(times):
+            self._between.record(max(0, after - before) / 1000, about)
 
 
 def gauges(meter: Meter, agents: Callable[[], Iterable[tuple[str, int]]]) -> None:

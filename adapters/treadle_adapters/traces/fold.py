@@ -283,6 +283,7 @@ class Fold:
         if self._content is not None and isinstance(data, AssistantMessageAdded):
             content, message, finish = self._content, data.message, data.finish
             span.late.append(lambda: content.answer(message, finish))
+        span.stream = data.stream
         self.chat = None
         self._end(span, self._now, attributes.failure_of(data))
 

@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from attrs import define, field, frozen
 
+from treadle.models import TimedStream
+
 Kind = Literal["invoke_agent", "turn", "step", "chat", "execute_tool", "convergence", "maintenance", "flush"]
 """What a span is of: the first four are nested in this order, calls and attempts stand side by side in a step."""
 
@@ -59,6 +61,7 @@ class Span:
         links: what else it has to do with.
         end: when it ended; ``None`` while it is open.
         error: the code of what it failed with.
+        stream: of an attempt, every chunk with its time.
         late: gives attributes that take long to make, asked for once it has ended.
         live: whatever a sink keeps with it.
         told: how many of its attributes that sink has been told; more are only ever added.
@@ -73,6 +76,7 @@ class Span:
     links: tuple[Link, ...] = ()
     end: int | None = None
     error: str | None = None
+    stream: TimedStream | None = None
     late: list[Callable[[], Mapping[str, Value]]] = field(factory=list[Callable[[], Mapping[str, Value]]])
     live: Any = None
     told: int = 0
