@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import threading
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.adapters.wires import MemoryTransport
 from tests.telemetry.watching import afterwards, seen, watch, watched_host
 from treadle import Agent, AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel, Signal, Tool, subagent, tool
+from treadle.asyncio import Bridge
 from treadle.hooks import PRE_STEP, TOOLS_POST_EXECUTE
 from treadle.models import BlockStart, Chunk, Finish, Finished, TextDelta
 from treadle_adapters.models.openai_chat import OpenAIChat
@@ -453,3 +455,33 @@ def test_a_processor_gets_the_spans_of_threads_that_end(recwarn: pytest.Warnings
             trio.run(run)
     assert len([span for span in kept.get_finished_spans() if span.name == "turn 1"]) == 2
     assert not recwarn.list
+
+
+def test_an_asyncio_program_s_spans_reach_over_the_bridge_and_back() -> None:
+    """Who asks from asyncio is the root, and a tool that runs in asyncio is within its call."""
+    given = watch()
+    outer = TracerProvider().get_tracer("the program's own")
+    found: list[trace.SpanContext] = []
+
+    async def look() -> str:
+        """Look."""
+        await asyncio.sleep(0)
+        found.append(trace.get_current_span().get_span_context())
+        return "seen"
+
+    async def program() -> trace.SpanContext:
+        host = Host()
+        given.telemetry.install(host)
+        async with Bridge(host) as bridge:
+            await bridge.models.register("p", ScriptedModel([Answer(calls=[Call("look", {})]), "done"]))
+            await bridge.tools.register(bridge.tool(look))
+            handle = await bridge.agents.create(agent_options=OPTIONS)
+            with outer.start_as_current_span("a request") as request:
+                await handle.agent.ask("go")
+        return request.get_span_context()
+
+    asked = asyncio.run(program())
+    assert given.named("invoke_agent").parent is not None
+    assert given.named("invoke_agent").parent.span_id == asked.span_id  # type: ignore[union-attr]
+    assert parent_of(found[0], given.named("execute_tool look"))
+    assert (given.telemetry.open_spans, given.telemetry.failed) == (0, 0)
