@@ -229,6 +229,31 @@ async def test_a_resumed_session_is_linked_to_the_turn_before(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("ids", [True, False])
+async def test_a_fork_that_goes_on_is_linked_to_the_turn_it_goes_on_from(ids: bool, tmp_path: Path) -> None:
+    """Within a process also where ids are random."""
+    from treadle import AgentOptions, ScriptedModel
+    from treadle_adapters.stores.jsonl import JsonlStore
+
+    given = watch(ids=ids)
+    options = AgentOptions(provider="p", model="m")
+    async with JsonlStore(tmp_path) as store, watched_host(given, store=store) as host:
+        host.models.register("p", ScriptedModel(["yes", "yes"]))
+        handle = await host.agents.create(session_id="one", agent_options=options)
+        handle.agent.followup("hello")
+        await handle.agent.when_idle()
+        await store.fork("one", "two")
+        forked = await host.agents.resume("two", agent_options=options)
+        forked.agent.followup("hello again")
+        await forked.agent.when_idle()
+    first, second = [span for span in given.spans if span.name == "invoke_agent"]
+    assert first.context is not None
+    assert [(link.context.span_id, dict(link.attributes or {})) for link in second.links] == [
+        (first.context.span_id, {"treadle.link": "fork"})
+    ]
+    assert (second.attributes or {})["treadle.parent.session"] == "one"
+
+
 def test_telemetry_knows_no_sdk_and_no_exporter() -> None:
     """The extra is the API alone."""
     import treadle_adapters

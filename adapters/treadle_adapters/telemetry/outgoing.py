@@ -84,7 +84,7 @@ class Outgoing:
 
     def _start(self) -> None:
         self._awake = True
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():  # it is not there in a process that was forked off
             self._thread = threading.Thread(target=self._work, name="treadle-telemetry", daemon=True)
             self._thread.start()
         self._wake.set()

@@ -320,7 +320,7 @@ class Fold:
         self._described = {tool.name: tool.description for tool in data.tools if tool.description}
         if self.root is not None:
             self.root.attributes |= attributes.provider(data)
-            if data.reason == "resume" and self._last is not None:
+            if data.reason == "resume" and self._last is not None and self._last.session == self.header.id:
                 self._sink.link(self.root, Link(self._last, "resume", self._last))
 
     # --- the inbox, and what was inherited ----------------------------------------------------------------------------

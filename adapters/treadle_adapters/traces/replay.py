@@ -37,12 +37,14 @@ class Family:
     the parent that was under way then; if there were several, nothing is said.
     """
 
-    def __init__(self, logs: Iterable[Log]) -> None:
+    def __init__(self, logs: Sequence[Log]) -> None:
         self._calls: dict[str, list[Span]] = {}
+        parents = {header.parent_session for header, _ in logs if header.origin == "subagent"}
         for header, events in logs:
-            calls = _Calls()
-            replay(header, events, calls)
-            self._calls[header.id] = calls.found
+            if header.id in parents:
+                calls = _Calls()
+                replay(header, events, calls)
+                self._calls[header.id] = calls.found
 
     def made_by(self, header: SessionHeader) -> Link | None:
         """The call that made this session, ``None`` where it is not known."""
