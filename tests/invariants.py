@@ -15,6 +15,7 @@ from treadle.session import (
     RequestHeader,
     StepEnd,
     StepStart,
+    Surface,
     ToolCallStarted,
     ToolResultAdded,
     TurnEnd,
@@ -23,7 +24,6 @@ from treadle.session import (
     decode_event,
     encode_event,
 )
-from treadle.session.surface import Surface
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:

@@ -151,10 +151,22 @@ def _promela() -> Target:
     return export_promela
 
 
+def _export_otlp() -> Target:
+    from .telemetry.export import export_otlp
+
+    return export_otlp
+
+
+def _stats() -> Target:
+    from .telemetry.stats import stats
+
+    return stats
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 GROUPS = {
-    "export": "Write the lifecycle in another language.",
+    "export": "Write the lifecycle, or sessions, in another language.",
     "sessions": "Look at stored sessions.",
 }
 """The first words of commands of several words."""
@@ -177,6 +189,8 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs"),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs"),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs"),
+    Mount(("export", "otlp"),     _export_otlp,     "Write the spans of sessions as OpenTelemetry takes them.", "cli"),
+    Mount(("stats",),   _stats,   "Say what models and tools took: time, tokens, failures.", "cli"),
     Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs"),
 )
 # fmt: on
