@@ -94,7 +94,7 @@ def kill_by_table(mutant: Mutant) -> str | None:
 def kill_by_explorer(mutant: Mutant) -> str | None:
     """Exploration with one message, then with two."""
     for ids in (1, 2):
-        broken = Search(Alphabet(ids), mutant.rows).run().counterexample
+        broken = Search(Alphabet(ids, calls=1), mutant.rows).run().counterexample
         if broken is not None:
             return f"[{broken.rule}] {broken.message}"
     return None
