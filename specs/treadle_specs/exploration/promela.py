@@ -109,8 +109,8 @@ def _step(graph: Space, at: int, step: Step) -> str:
 
 def count(graph: Space) -> int:
     """How many states spin must find: those of the graph, told apart by whether callers are silent and who went last."""
-    start = (0, 0, 0)
-    met, todo = {start}, [start]
+    todo: list[tuple[int, int, int]] = [(0, 0, 0)]
+    met = set(todo)
     while todo:
         at, quiet, _ = todo.pop()
         ways = [(step.to, quiet, int(step.who == ON)) for step in graph.steps[at] if step.who != CALLER or not quiet]
