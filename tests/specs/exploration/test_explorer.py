@@ -89,7 +89,7 @@ def test_what_breaks_in_another_process_is_shown_from_the_beginning(monkeypatch:
 
 @pytest.mark.rule("D4", "L2")
 def test_a_lost_wake_is_shown_by_a_shortest_way() -> None:
-    broken = Search(Alphabet(1), BY_NAME["a wake is lost on cancel"].table).run().counterexample
+    broken = Search(Alphabet(1, calls=1), BY_NAME["a wake is lost on cancel"].table).run().counterexample
     assert broken is not None
     assert broken.rule in ("D4", "L2")
     assert [type(given).__name__ for given in broken.inputs] == ["BeginMaintenance", "Cancel", "Deliver"]
@@ -130,7 +130,7 @@ def test_a_convergence_that_goes_round_in_a_circle_is_found() -> None:
 
 def test_a_counterexample_is_saved_as_a_case_that_the_shipped_driver_passes(tmp_path: Path) -> None:
     with planted(BY_NAME["a latch is tied to nothing"]):
-        broken = Search(Alphabet(1)).run().counterexample
+        broken = Search(Alphabet(1, calls=1)).run().counterexample
     assert broken is not None
     path = explorer.save_case(broken, tmp_path)
     (case,) = json.loads(path.read_text(encoding="utf-8"))
