@@ -84,6 +84,8 @@ class Waiter(Generic[T]):
     Attributes:
         cancelled: whether it was cancelled before it had an end of its own.
         error: what it raised.
+        value: what it returned.
+        excuse: says whether it may go on waiting.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Waiter(Generic[T]):
     cancelled: bool = False
     error: Exception | None = None
     value: T | None = None
+    excuse: Callable[[], bool] = bool
     job: Job[None] | None = None
 
     async def hold(self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
