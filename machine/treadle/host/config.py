@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
 from ..agent.options import MAX_STEPS_PER_TURN, AgentOptions
 from ..errors import ConfigError, MisuseError
@@ -160,7 +160,11 @@ class _File(_Strict, frozen=True):
 
 @frozen
 class Config:
-    """A checked configuration. ``where`` is its file; relative paths in it start in that file's folder."""
+    """A checked configuration.
+
+    ``where`` is its file; relative paths in it start in that file's folder. ``others`` holds the tables that an extension
+    reads, as they are.
+    """
 
     where: Path
     host: HostTable
@@ -171,6 +175,7 @@ class Config:
     default_model: DefaultModelTable | None
     presets: PresetsTable
     agents: tuple[AgentTable, ...]
+    others: dict[str, Any] = field(factory=dict[str, Any])
 
     def path(self, name: str) -> Path:
         """A path of the file, made absolute."""
@@ -193,8 +198,8 @@ class Config:
         )
 
 
-def load_config(path: str | Path) -> Config:
-    """Read a configuration file and check all of it.
+def load_config(path: str | Path, others: Collection[str] = ()) -> Config:
+    """Read a configuration file and check all of it, but for the tables that ``others`` names.
 
     Raises:
         ConfigError: the file cannot be read, is no TOML, or is wrong; every mistake is named with its place.
@@ -210,14 +215,16 @@ def load_config(path: str | Path) -> Config:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: no UTF-8 text, from byte {error.start} on") from error
-    return parse_config(text, where)
+    return parse_config(text, where, others)
 
 
-def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
+def parse_config(text: str, where: str | Path = "treadle.toml", others: Collection[str] = ()) -> Config:
     """As ``load_config``, from text; ``where`` names it in errors and is where relative paths start."""
     place = Path(where).resolve()
     try:
-        file = msgspec.convert(tomllib.loads(text), _File)
+        tables = tomllib.loads(text)
+        left = {name: tables.pop(name) for name in others if name in tables}
+        file = msgspec.convert(tables, _File)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{place}: no valid TOML: {error}") from error
     except (msgspec.ValidationError, RecursionError) as error:
@@ -232,6 +239,7 @@ def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
         file.default_model,
         file.presets,
         file.agents,
+        left,
     )
     mistakes = list(_mistakes(config))
     if mistakes:

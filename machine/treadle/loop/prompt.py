@@ -54,7 +54,8 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
         prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
     else:
         prompt = await default()
-    _check_prompt(prompt)
+    if prompt is not scope.shown[fixed_prompt]:  # that one is made of what was checked when it was registered
+        _check_prompt(prompt)
     return prompt
 
 
