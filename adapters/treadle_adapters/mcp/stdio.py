@@ -25,6 +25,8 @@ MOST_SAID = 1024 * 1024
 _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
 _TAIL = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _EDGE = 256
+ENDLESS = 16
+"""An answer of so many times the bound is one without end: it is not waited for."""
 
 
 @asynccontextmanager
@@ -109,7 +111,7 @@ class Lines:
         self._tail = b""
 
     def feed(self, chunk: bytes) -> list[bytes | SessionMessage | None]:
-        """The lines that end in a further piece; ``None`` stands for one that was too long and answers nothing."""
+        """The lines that end in a further piece; ``None`` for one that is too long and answers nothing, or has no end."""
         *ends, rest = chunk.split(b"\n")
         found: list[bytes | SessionMessage | None] = []
         for end in ends:
@@ -120,6 +122,8 @@ class Lines:
                 found.append(line)
             self._pieces, self._size, self._head, self._tail = [], 0, b"", b""
         self._add(rest)
+        if self._size > ENDLESS * self._most:
+            found.append(None)
         return found
 
     def _add(self, piece: bytes) -> None:

@@ -1,7 +1,8 @@
 """A server of tools that misbehaves when it is told to: one tool for each way. Plain Python, so that it starts at once.
 
 Started as ``python odd_server.py RECORD MODE``: what it reads is appended to RECORD, a line of JSON each; MODE says how
-it starts: ``well``, ``silent`` (never answers), ``dead`` (ends at once), ``babbling`` (no JSON), ``strange`` (odd schemas).
+it starts: ``well``, ``silent`` (never answers), ``dead`` (ends at once), ``babbling`` (no JSON), ``strange`` (odd schemas),
+``unlistable`` (a listing that breaks the protocol).
 """
 
 import json
@@ -44,12 +45,13 @@ if MODE == "strange":
     tools = {
         "good": {"annotations": READ_ONLY},
         "no object": {},
-        "array": {"inputSchema": {"type": "array"}},
         "nowhere": {"inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/definitions/gone"}}}},
         "": {},
         "x" * 500: {},
         "output": {"outputSchema": {"type": "object", "properties": {"a": {"$ref": "#/gone"}}}},
     }
+if MODE == "unlistable":
+    tools["array"] = {"inputSchema": {"type": "array"}}
 waiting = {}
 
 

@@ -43,9 +43,9 @@ class Stage:
     record: Path
     asked: list[str] = field(factory=list[str])
 
-    async def calls(self, *calls: Call, then: str = "done") -> list[ToolResult]:
+    async def calls(self, *calls: Call) -> list[ToolResult]:
         """A turn in which the model makes these calls; the results, in order."""
-        self.model.add(Answer(calls=list(calls)), then)
+        self.model.push(Answer(calls=list(calls)))
         before = len(self.results())
         self.agent.followup("go")
         await self.agent.when_idle()
@@ -74,7 +74,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, mode: str = "well", *, approve: bool | None = True, **options: Any
+    folder: Path, mode: str = "well", *, approve: bool | None = True, alone: bool = True, **options: Any
 ) -> AsyncIterator[Stage]:
     """An agent with the odd server attached to its host; afterwards no process of it is alive, and its log is sound."""
     asked: list[str] = []
@@ -91,7 +91,7 @@ async def staged(
         agent = (await create(host)).agent
         stage = Stage(host, agent, tools, model, record, asked)
         yield stage
-    check_invariants(agent.session.events)
+    check_invariants(agent.session, model.requests if alone else ())
     assert [pid for pid in stage.pids() if alive(pid)] == []
 
 

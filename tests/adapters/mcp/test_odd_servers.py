@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from tests.adapters.mcp.stage import alive, staged
+from tests.hosts import create
 from treadle import Aborted, Call, Text
 from treadle_adapters.mcp import (
     MCP_ELICITATION,
@@ -42,19 +44,17 @@ async def test_nothing_is_started_before_an_agent_takes_a_step(tmp_path: Path) -
     async with staged(tmp_path) as stage:
         await trio.testing.wait_all_tasks_blocked()
         assert stage.pids() == []
-        stage.model.add("hello")
+        stage.model.push("hello")
         stage.agent.followup("go")
         await stage.agent.when_idle()
         assert len(stage.pids()) == 1
 
 
 async def test_agents_of_a_host_share_one_server(tmp_path: Path) -> None:
-    from tests.hosts import create
-
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, alone=False) as stage:
         await stage.call("echo")
         other = (await create(stage.host)).agent
-        stage.model.add("hello")
+        stage.model.push("hello")
         other.followup("go")
         await other.when_idle()
         assert other.tools.get("odd__echo") is stage.agent.tools.get("odd__echo")
@@ -98,12 +98,12 @@ async def test_a_call_whose_server_ends_has_an_unknown_outcome_and_the_server_co
         assert len(stage.pids()) == 2
 
 
-@pytest.mark.parametrize("mode", ["dead", "silent", "babbling"])
+@pytest.mark.parametrize("mode", ["dead", "silent", "babbling", "unlistable"])
 async def test_a_server_that_does_not_start_is_said_and_the_step_goes_on(
     tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with staged(tmp_path, mode, limits=Limits(start_seconds=1, end_seconds=0.2)) as stage:
-        stage.model.add("hello")
+        stage.model.push("hello")
         stage.agent.followup("go")
         assert (await stage.agent.when_idle()) is not None
         assert stage.agent.session.history()[-1].text == "hello"
@@ -113,7 +113,6 @@ async def test_a_server_that_does_not_start_is_said_and_the_step_goes_on(
 
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        stage.model.add(*[])
 
         async def cancel() -> None:
             while not stage.read("tools/call"):
@@ -168,9 +167,9 @@ async def test_an_answer_of_fifty_megabytes_is_not_taken_and_other_calls_go_on(t
 
 
 async def test_a_message_without_end_ends_the_server_and_not_the_agent(tmp_path: Path) -> None:
-    async with staged(tmp_path, limits=Limits(message_bytes=1_000_000, call_seconds=5, end_seconds=0.2)) as stage:
+    async with staged(tmp_path, limits=Limits(message_bytes=100_000, end_seconds=0.2)) as stage:
         result = await stage.call("endless")
-        assert result.code in ("TOOL_OUTCOME_UNKNOWN", "TOOL_TIMEOUT")
+        assert result.code == "TOOL_OUTCOME_UNKNOWN"
         assert told(await stage.call("echo", {"text": "next"})) == "next"
 
 
@@ -205,7 +204,7 @@ async def test_odd_schemas_and_names_cost_their_tools_and_no_others(tmp_path: Pa
     async with staged(tmp_path, "strange") as stage:
         assert (await stage.call("good")).is_error is False
         assert {tool.name for tool in stage.agent.tools.list()} == {"odd__good", "odd__output", "odd__"}
-        assert caplog.text.count("is left out") == 4
+        assert caplog.text.count("is left out") == 3
         assert "its output is not checked" in caplog.text
 
 
