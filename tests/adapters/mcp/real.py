@@ -37,3 +37,7 @@ def real_command(name: str) -> tuple[str, ...]:
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed (PyPI; see docs/dependencies.md)")
     return (sys.executable, "-m", module)
+
+
+LEFT_GENERATORS = pytest.mark.filterwarnings("ignore:Async generator .(mcp|httpx2|httpcore2|treadle_adapters.mcp.http)[.]")
+"""For tests over HTTP: the SDK leaves generators to the garbage collector; what they hold it closes itself."""
