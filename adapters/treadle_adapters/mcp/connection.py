@@ -144,7 +144,7 @@ class Connection:
             if session is None:
                 attempt.failure = _why(error)
             else:
-                session.lose(_why(error))
+                session.reason = _why(error)
         finally:
             if session is not None:
                 session.lose("it was ended")

@@ -31,8 +31,8 @@ from .points import (
     Sampling,
 )
 from .servers import Limits, Server, StdioServer
-from .stdio import TOO_LONG, stdio
-from .wire import watched
+from .stdio import stdio
+from .wire import NOT_SENT, TOO_LONG, watched
 
 MOST_PAGES = 100
 """How many pages of a listing are read."""
@@ -163,7 +163,11 @@ class Session:
         return output_of(result)
 
     def _refused(self, error: MCPError) -> ToolOutput:
+        if error.code == NOT_SENT:
+            return _failed(f"server {self._name} is not available: {error}. The call was not made.", "TOOL_UNAVAILABLE")
         if error.code == types.CONNECTION_CLOSED:
+            if str(error) == "Connection closed":  # the client's own words: nothing can be sent any more
+                self.lose("it closed the connection")
             return _failed(
                 f"the connection to the server broke off during the call ({self.reason or error}). "
                 "It may or may not have taken effect; check before repeating it.",

@@ -16,10 +16,8 @@ from mcp_types import jsonrpc_message_adapter
 
 from ..processes import ProcessGroup, environment
 from .servers import StdioServer
-from .wire import refused
+from .wire import TOO_LONG, refused
 
-TOO_LONG = -32_098
-"""The code of an answer that was not let in because it is too long."""
 MOST_SAID = 1024 * 1024
 """How much of what a server says on stderr is logged."""
 _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')

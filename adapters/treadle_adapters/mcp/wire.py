@@ -23,6 +23,8 @@ MOST_WAITING = 4_096
 """How many messages to a server may wait until it reads them."""
 WINDOW = 10.0
 """Seconds over which messages that nobody asked for are counted."""
+NOT_SENT, TOO_LONG = -32_097, -32_098
+"""Codes of ours: of a request that did not reach the server, and of an answer that is too long to be let in."""
 
 Transport = AbstractAsyncContextManager[tuple[Any, Any]]
 """A transport as the SDK knows it: its two ends, to read from and to write to."""
