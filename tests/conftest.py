@@ -17,6 +17,8 @@ if sys.dont_write_bytecode and sys.pycache_prefix is None:
     # Nothing is to be written beside the sources; but compiling every test anew takes each process ten seconds.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     sys.pycache_prefix, sys.dont_write_bytecode = str(cache / "treadle-tests" / "bytecode"), False
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix  # and so do the processes that tests start
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SHARED = {
     "aimock": "aimock",

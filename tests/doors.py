@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from attrs import evolve
 
 from tests.stage import Stage, note
-from treadle import Block, ByHook, Host, Text, ToolError, ToolOutput, UserMessage, message, tool
+from treadle import Block, ByHook, Event, Host, Text, ToolError, ToolOutput, UserMessage, message, subagent, tool
 from treadle.hooks import (
     LLM_STREAM,
     PRE_STEP,
@@ -37,6 +38,7 @@ from treadle.hooks import (
 from treadle.models import (
     BLOCKS,
     SOURCES,
+    ArgumentsDelta,
     BlockEnd,
     BlockStart,
     CallConfig,
@@ -49,7 +51,8 @@ from treadle.models import (
     TextDelta,
     ToolSchema,
 )
-from treadle.session import CAUSES, Cause, UserMessageAdded, event
+from treadle.presets import Composition, PresetDefinition
+from treadle.session import CAUSES, Append, Cause, UserMessageAdded, event
 
 # --- members of the vocabulary that carry any value -------------------------------------------------------------------
 
@@ -158,6 +161,18 @@ def returns(make: Callable[[Any], Any]) -> Within:
     return enter
 
 
+def shapes(option: str, make: Callable[[Any], Any]) -> Within:
+    """The door of a function of that tool's own, which makes what is shown."""
+
+    def enter(s: Stage, given: Any) -> None:
+        def work() -> Any:
+            return {"plain": 1}
+
+        s.agent.tools.register(tool(work, **{option: lambda _: make(given)}))
+
+    return enter
+
+
 def streams(make: Callable[[Any], Any]) -> Within:
     """The model's door: what it streams instead of the script."""
 
@@ -196,6 +211,32 @@ def once(enter: Callable[[Stage, Any], object]) -> Within:
     return put
 
 
+def assembles(make: Callable[[Any], ToolSchema]) -> Within:
+    """The door of an assemble hook that offers a tool."""
+    return gives(SYSTEM_PROMPT_ASSEMBLE, lambda payload, given: Prompt("", (make(given),)))
+
+
+def provides(make: Callable[[Any], ToolSchema]) -> Within:
+    """The door of a provider of schemas."""
+
+    def enter(s: Stage, given: Any) -> None:
+        s.agent.prompt.tool_schemas("more", lambda assembly: [make(given)])
+
+    return enter
+
+
+def delegates(s: Stage, given: Any, setup: Callable[[Any], object] | None = None) -> None:
+    """The sub-agent's door: the tool that is called in each turn hands what is given to a child."""
+
+    async def set_up(scope: Any, child: Any) -> None:
+        child.tools.restrict(allow=[])
+        if setup is not None:
+            setup(child)
+
+    s.agent.tools.register(evolve(subagent("work", setup=set_up), parameters={"type": "object"}))
+    s.agent.scope.on(TOOLS_PRE_EXECUTE, lambda payload, follow: AllowCall({"prompt": given}))
+
+
 TEXTS_WITHIN: dict[str, Within] = {
     "a section": lambda s, text: s.agent.prompt.section("large", lambda assembly: text),
     "a context": lambda s, text: s.agent.prompt.context("large", lambda assembly: text),
@@ -213,6 +254,16 @@ TEXTS_WITHIN: dict[str, Within] = {
     "a step's messages": gives(
         PRE_STEP, lambda payload, text: Enter((*payload.messages, UserMessage(f"c{payload.step}", (Text(text),))))
     ),
+    "an assembled tool's name": assembles(lambda text: ToolSchema(text, "More.", {"type": "object"})),
+    "an assembled tool's description": assembles(lambda text: ToolSchema("more", text, {"type": "object"})),
+    "an assembled tool's schema": assembles(
+        lambda text: ToolSchema("more", "More.", {"type": "object", "title": text})
+    ),
+    "a provided tool's name": provides(lambda text: ToolSchema(text, "More.", {"type": "object"})),
+    "a provided tool's description": provides(lambda text: ToolSchema("more", text, {"type": "object"})),
+    "a provided tool's schema": provides(lambda text: ToolSchema("more", "More.", {"type": "object", "title": text})),
+    "a sub-agent's prompt": delegates,
+    "a sub-agent's persona": lambda s, text: delegates(s, "work", lambda child: child.prompt.persona(lambda _: text)),
     "a request's provider": gives(REQUEST, lambda payload, text: CallConfig(text, "m")),
     "a request's model": gives(REQUEST, lambda payload, text: CallConfig("scripted", text)),
     "a request's effort": gives(REQUEST, lambda payload, text: CallConfig("scripted", "m", None, text)),
@@ -223,11 +274,21 @@ TEXTS_WITHIN: dict[str, Within] = {
     "a model's call": streams(
         lambda text: [BlockStart(0, "tool-call", text, text), BlockEnd(0), Finished(Finish("tool-calls"))]
     ),
+    "a model's arguments": streams(
+        lambda text: [
+            BlockStart(0, "tool-call", "c", "work"),
+            ArgumentsDelta(0, text),
+            BlockEnd(0),
+            Finished(Finish("tool-calls")),
+        ]
+    ),
     "a model's finish": streams(lambda text: [BlockStart(0, "text"), BlockEnd(0), Finished(Finish(text))]),
     "a model's failure": streams(lambda text: [ModelFailure(Failure(text, text, None, None, text))]),
     "what a tool returns": returns(lambda text: text),
     "what a tool shows": returns(lambda text: ToolOutput(text, code=text, value=text)),
     "a tool's contexts": returns(lambda text: ToolOutput("ok", contexts=(message(text),))),
+    "what a renderer shows": shapes("render", lambda text: text),
+    "a tool's final content": shapes("final_content", lambda text: (Text(text),)),
     "what a tool raises": returns(lambda text: ToolError(text, text)),
     "a refused call": gives(TOOLS_PRE_EXECUTE, lambda payload, text: DenyCall(text, text)),
     "a question": gives(TOOLS_PRE_EXECUTE, lambda payload, text: AskCall(text)),
@@ -245,12 +306,15 @@ VALUES_WITHIN: dict[str, Within] = {
     "a tool's schema": lambda s, value: s.agent.prompt.tool_schemas(
         "more", lambda assembly: [ToolSchema("more", "more", {"type": "object", "default": value})]
     ),
+    "an assembled tool's schema": assembles(lambda value: ToolSchema("more", "", {"type": "object", "default": value})),
     "a prompt's contexts": gives(PROMPT_SUBMIT, lambda payload, value: Allow(None, (carrying(value),))),
     "a changed prompt": gives(PROMPT_SUBMIT, lambda payload, value: Allow((Carrying(value),))),
     "an assembled context": gives(SYSTEM_PROMPT_ASSEMBLE, lambda payload, value: Prompt("", (), (carrying(value),))),
     "a step's messages": gives(PRE_STEP, lambda payload, value: Enter((*payload.messages, carrying(value)))),
     "what a tool returns": returns(lambda value: {"value": value}),
     "what a tool shows": returns(lambda value: ToolOutput("ok", value=value)),
+    "what a renderer shows": shapes("render", lambda value: (Carrying(value),)),
+    "a tool's final content": shapes("final_content", lambda value: (Text("a"), Carrying(value))),
     "a tool's blocks": returns(lambda value: (Carrying(value),)),
     "a tool's contexts": returns(lambda value: ToolOutput("ok", contexts=(carrying(value),))),
     "a call's arguments": gives(TOOLS_PRE_EXECUTE, lambda payload, value: AllowCall({"value": value})),
@@ -274,17 +338,52 @@ MAKINGS: dict[str, Making] = {
     "a session's folder": lambda host, s, text: host.agents.create(cwd="/" + text),
     "a session's id": lambda host, s, text: host.agents.create(session_id=text),
     "a session's origin": lambda host, s, text: host.agents.create(origin=text),
+    "a session's parent": lambda host, s, text: host.agents.create(parent_session=text),
+    "a session's preset": lambda host, s, text: host.agents.create(agent_preset=text),
+    "a message of a seed": lambda host, s, text: host.agents.create(
+        seed=[Event("user/message", 0, 0, UserMessageAdded(UserMessage("a", (Text(text),))), Append())]
+    ),
+    "an event of a seed": lambda host, s, text: host.agents.create(seed=[Event("doors-test/mark", 0, 0, Mark(text))]),
+    "what is asked": lambda host, s, text: s.agent.ask(text),
     "a persona": lambda host, s, text: s.agent.prompt.replace_persona(text),
+    "a persona that is registered": lambda host, s, text: s.agent.prompt.persona(text),
     "a section": lambda host, s, text: s.agent.prompt.section("one", text),
     "a section's name": lambda host, s, text: s.agent.prompt.section(text, "one"),
     "a context": lambda host, s, text: s.agent.prompt.context("one", text),
     "a context's name": lambda host, s, text: s.agent.prompt.context(text, "one"),
     "a variable": lambda host, s, text: s.agent.prompt.variable("one", text),
+    "a variable's name": lambda host, s, text: s.agent.prompt.variable(text, "one"),
+    "a name of tool schemas": lambda host, s, text: s.agent.prompt.tool_schemas(text, lambda assembly: []),
     "a tool's name": lambda host, s, text: tool(note, name=text, parameters={"type": "object"}),
     "a tool's description": lambda host, s, text: tool(note, description=text, parameters={"type": "object"}),
     "a tool's schema": lambda host, s, text: tool(note, parameters={"type": "object", "title": text}),
+    "a tool's output": lambda host, s, text: tool(note, parameters={"type": "object"}, output_schema={"title": text}),
+    "a sub-agent's name": lambda host, s, text: subagent(text),
+    "a sub-agent's description": lambda host, s, text: subagent(description=text),
+    "a preset's id": lambda host, s, text: host.presets.register(PresetDefinition(text, "- persona: one")),
+    "a preset's document": lambda host, s, text: host.presets.register(PresetDefinition("p", f"- persona: {text}")),
+    "a preset's title": lambda host, s, text: host.presets.register(PresetDefinition("p", "", title=text)),
+    "a preset's description": lambda host, s, text: host.presets.register(PresetDefinition("p", "", description=text)),
+    "a component's name": lambda host, s, text: host.presets.component(text, print),
+    "a selected preset": lambda host, s, text: host.presets.select(s.agent, text),
 }
 """Doors of what lasts; each raises for text that cannot be recorded."""
+
+COMPOSED: dict[str, Callable[[Composition, str], object]] = {
+    "a persona": lambda composition, text: composition.prompt.persona(text),
+    "a section": lambda composition, text: composition.prompt.section("one", text),
+    "a section's name": lambda composition, text: composition.prompt.section(text, "one"),
+    "a context": lambda composition, text: composition.prompt.context("one", text),
+    "a context's name": lambda composition, text: composition.prompt.context(text, "one"),
+    "a variable": lambda composition, text: composition.prompt.variable("one", text),
+    "a tool's name": lambda composition, text: composition.tools.register(
+        tool(note, name=text, parameters={"type": "object"})
+    ),
+    "a tool's description": lambda composition, text: composition.tools.register(
+        tool(note, description=text, parameters={"type": "object"})
+    ),
+}
+"""Doors of a component of a preset; a preset through which such text would come is broken, and says so."""
 
 
 def fail(error: Exception) -> Any:

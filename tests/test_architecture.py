@@ -114,6 +114,7 @@ def arrows(tmp_path: Path, **modules: str) -> rooms.Graph:
     return rooms.rooms(house(tmp_path, **modules), given)[1]
 
 
+@pytest.mark.slow
 def test_the_drawing_is_as_old_as_the_imports() -> None:
     assert rooms.main(["--check"]) == 0
 

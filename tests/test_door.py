@@ -103,6 +103,7 @@ def test_adapters_and_examples_come_in_by_the_doors(path: Path) -> None:
     } == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["adapters", "benchmarks", "diagrams", "docs", "examples", "specs", "tests"])
 def test_what_a_door_exports_is_taken_from_there(folder: str) -> None:
     exports = {(public, id(getattr(door(name), public))) for name in DOORS for public in door(name).__all__}

@@ -15,6 +15,7 @@ from rich.text import Text
 
 import treadle
 from treadle import MisuseError, TreadleError
+from treadle.containment import leaving_in
 from treadle.printable import printable
 
 from . import mounts
@@ -39,10 +40,14 @@ def _ended(tokens: list[str]) -> int:
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except SystemExit as leaving:  # a command that parses its words itself has printed its help, or what is wrong
+    except SystemExit as leaving:  # a module of the user's that was imported left
         return _left(leaving.code)
     except Exception as error:
         return _told(error)
+    except BaseExceptionGroup as group:  # what of a trio program was interrupted before it took signals itself
+        if not isinstance(leaving_in(group), KeyboardInterrupt):
+            raise
+        return Exit.INTERRUPTED
 
 
 def _wrong_words(error: CycloptsError) -> tuple[str, str]:
@@ -75,8 +80,6 @@ def _written(status: int) -> int:
 
 def _run(given: list[str]) -> Any:
     mount = chosen(given, mounts.MOUNTS)
-    if mount is not None and mount.raw:
-        return mount.load()(given[len(mount.path) :])
     return _app(mount)(
         _dash_last(given) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
     )

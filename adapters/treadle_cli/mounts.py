@@ -22,7 +22,6 @@ class Mount:
         target: imports what runs it; called when the command is, not before.
         help: one line for the list of commands.
         extra: the extra that it needs.
-        raw: what runs it takes the list of arguments as it is, and parses it itself.
         bare: called without arguments it is run at once, without the time that reading a command line takes.
     """
 
@@ -30,7 +29,6 @@ class Mount:
     target: Callable[[], Target]
     help: str
     extra: str = "all"
-    raw: bool = False
     bare: bool = False
 
     @property
@@ -118,33 +116,33 @@ def _rig() -> Target:
 
 
 def _conform() -> Target:
-    from treadle_specs.conformance.command import main
+    from .verify.drivers import conform
 
-    return main
+    return conform
 
 
 def _replay() -> Target:
-    from treadle_specs.conformance.command import replay_main
+    from .verify.drivers import replay
 
-    return replay_main
+    return replay
 
 
 def _explore() -> Target:
-    from treadle_specs.exploration.explorer import main
+    from .verify.kernel import explore
 
-    return main
+    return explore
 
 
 def _check() -> Target:
-    from treadle_specs.logs.checker import main
+    from .verify.logs import check
 
-    return main
+    return check
 
 
 def _promela() -> Target:
-    from treadle_specs.exploration.promela import main
+    from .verify.kernel import export_promela
 
-    return main
+    return export_promela
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -168,11 +166,11 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("sessions", "repair"), _repair_session,  "Mend what a crash left.", "cli"),
     Mount(("diagram",), _diagram, "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),     _rig,     "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
-    Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs", raw=True),
-    Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs", raw=True),
-    Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs", raw=True),
-    Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs", raw=True),
-    Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs", raw=True),
+    Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs"),
+    Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs"),
+    Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs"),
+    Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs"),
+    Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs"),
 )
 # fmt: on
 

@@ -22,8 +22,10 @@ def session_id(value: str) -> SessionId:
         MisuseError: it could leave its directory or is otherwise unusable.
     """
     if not isinstance(value, str) or not _SESSION_ID.match(value) or ".." in value:  # pyright: ignore[reportUnnecessaryIsInstance]
+        shown = repr(value)
+        shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
         raise MisuseError(
-            f"session id {value!r} is not allowed (X2): use 1 to 128 letters, digits, '.', '_' or '-', "
+            f"session id {shown} is not allowed (X2): use 1 to 128 letters, digits, '.', '_' or '-', "
             "starting with a letter or digit, without '..'"
         )
     return SessionId(value)

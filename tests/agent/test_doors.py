@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import trio
 
-from tests.doors import CALLS, MAKINGS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
+from tests.doors import CALLS, COMPOSED, MAKINGS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
 from tests.stage import Stage, note, stage
 from treadle import AgentOptions, Host, MisuseError, ScriptedModel, tool
+from treadle.errors import PresetError
+from treadle.hooks import SESSION_EVENT, SessionEventAdded
 from treadle.models import BlockEnd, BlockStart, Finish, Finished
+from treadle.presets import PresetDefinition
 from treadle.session import decode_event, encode_event
 from treadle_adapters.stores.jsonl import JsonlStore
 
@@ -125,9 +128,35 @@ async def test_text_that_utf8_cannot_carry_makes_no_session_and_no_part_of_a_pro
             if inspect.isawaitable(made):
                 await made
 
-        with pytest.raises(MisuseError):
+        with pytest.raises((MisuseError, PresetError)):
             await make()
         assert len(s.host.agents.list()) == 1
+        assert len(s.agent.session) == 0
+        assert await s.host.presets.list() == ()
+
+
+@pytest.mark.rule("S1", "O9", "O11")
+@pytest.mark.parametrize("text", UNCARRIED)
+@pytest.mark.parametrize("door", COMPOSED)
+async def test_a_preset_with_text_that_utf8_cannot_carry_is_broken_and_says_so(door: str, text: str) -> None:
+    async with stage() as s:
+        s.host.presets.component("mine", lambda composition: COMPOSED[door](composition, UNCARRIED[text]))
+        await s.host.presets.register(PresetDefinition("p", "- mine"))
+        (preset,) = await s.host.presets.list()
+        assert preset.error is not None
+        assert preset.error.startswith("component 1 (mine): ")
+        with pytest.raises(PresetError, match="is broken"):
+            await s.host.presets.select(s.agent, "p")
+        assert len(s.agent.session) == 0
+
+
+@pytest.mark.rule("S1", "O11")
+@pytest.mark.parametrize("document", [r'- persona: "x\ud83d"', r'- section: {name: a, text: "\ude00"}'])
+async def test_a_preset_whose_document_escapes_half_of_a_pair_is_broken_and_says_so(document: str) -> None:
+    async with stage() as s:
+        await s.host.presets.register(PresetDefinition("p", document))
+        (preset,) = await s.host.presets.list()
+        assert "lone surrogate" in (preset.error or "")
 
 
 TABLES = {"call": CALLS, "value": VALUES, "turn": TEXTS_WITHIN, "value of a turn": VALUES_WITHIN}
@@ -139,9 +168,15 @@ async def test_each_door_is_one_what_it_is_given_is_recorded(table: str, name: s
         pytest.skip("arguments that a hook changes go to the tool, and are not recorded")
     async with stage(CALLING, *["done"] * 4, tools=[work]) as s:
         s.agent.inbox.append("next-turn", note("pending"))
+        recorded = b""
+
+        def record(told: SessionEventAdded) -> None:
+            nonlocal recorded
+            recorded += encode_event(told.event)
+
+        s.host.on(SESSION_EVENT, record)  # of its children, too
         TABLES[table][name](s, "given")
         await s.ask()
-        recorded = b"".join([encode_event(entry) for entry in s.agent.session.events])
         cancelled = name == "a cancel's cause"  # nothing ran
         assert b"given" in recorded or cancelled
 

@@ -25,6 +25,7 @@ from treadle import (
     MisuseError,
     ScriptedModel,
     message,
+    tool,
 )
 from treadle.agent import current_initiator
 from treadle.asyncio import Bridge, BridgedAgent, BridgedHandle, Reply, streams
@@ -807,6 +808,79 @@ def test_plain_threads_use_agents_by_results() -> None:
         assert repr(agent).startswith("<BridgedAgent a")
         assert repr(agent.inject(message("x", id="m"))) == "<BridgedReceipt m>"
         assert await asyncio.to_thread(lambda: bridge.awaits_here(agent.native)) is False
+
+
+@pytest.mark.rule("L6")
+def test_blocking_for_a_result_is_refused_where_it_would_hold_up_an_event_loop() -> None:
+    @bridged(Answer(calls=[Call("look"), Call("peek"), Call("count")]), "done")
+    async def _(bridge: Bridge) -> None:
+        agent = (await create(bridge)).agent
+        told: dict[str, str] = {}
+
+        def block(where: str, reply: Reply[Any]) -> None:
+            try:
+                told[where] = str(reply.result())
+            except MisuseError as error:
+                told[where] = str(error)
+
+        @bridge.tool
+        async def look() -> None:
+            block("asyncio tool", agent.inject("one"))
+
+        async def peek() -> None:
+            block("trio tool", agent.inject("two"))
+
+        def count() -> None:
+            block("sync tool", bridge.call(lambda: "answered"))
+
+        for each in (look, tool(peek), tool(count)):
+            await bridge.call(bridge.host.tools.register, each)
+        await bridge.call(bridge.host.on, AGENT_STATUS, lambda _: block("listener", bridge.call(lambda: 1)))
+        agent.followup("go")
+        await agent.when_idle()
+        assert "await the reply instead" in told["asyncio tool"]
+        assert "use the agent itself" in told["trio tool"]
+        assert "use the agent itself" in told["listener"]
+        assert told["sync tool"] == "answered"
+        assert ends(agent) == ["completed"]
+        with pytest.raises(MisuseError, match="await the reply"):
+            bridge.start(trio.sleep_forever).reply.result(60)
+        reply = bridge.call(lambda: "answered")
+        assert await reply == "answered"
+        assert reply.result() == "answered"
+        with pytest.raises(TimeoutError):
+            bridge.start(trio.sleep_forever).reply.result(0)
+
+
+@pytest.mark.rule("L6", "O4")
+@pytest.mark.parametrize("abandon", [False, True])
+def test_a_sync_tool_that_blocks_for_its_own_agent_s_end_is_told_at_once(abandon: bool) -> None:
+    @bridged(Answer(calls=[Call("leave")]), "done")
+    async def _(bridge: Bridge) -> None:
+        handle = await create(bridge)
+        told: list[str] = []
+        said = threading.Event()
+
+        @tool(abandon_on_cancel=abandon)
+        def leave() -> None:
+            """Leave."""
+            try:
+                handle.dispose().result()
+            except MisuseError as error:
+                told.append(str(error))
+            else:
+                told.append("disposed")
+            said.set()
+
+        await bridge.call(bridge.host.tools.register, leave)
+        handle.agent.followup("go")
+        async for _ in handle.agent.events():
+            pass
+        await asyncio.to_thread(said.wait)
+        if abandon:
+            assert told == ["disposed"]  # nobody waits for an abandoned thread
+        else:
+            assert "own tool or hook would never return" in told[0]
 
 
 @pytest.mark.rule("O1", "O3")

@@ -1,8 +1,10 @@
 """From words to commands: help, versions, wrong words, missing libraries, exit statuses."""
 
 import importlib
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import treadle
 from tests.cli.terminal import ROOT, Terminal, environment
 from treadle import MisuseError, SessionLocked
-from treadle_cli import main, mounts
+from treadle_cli import command, main, mounts
 from treadle_cli.commands import run_command
 from treadle_cli.mounts import MOUNTS, Mount, chosen
 
@@ -29,8 +31,8 @@ def fails_with(error: BaseException) -> Any:
 def mounted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Put a function of the test's own among the commands, as ``treadle it``."""
 
-    def mount(target: Any, *, raw: bool = False) -> None:
-        row = Mount(("it",), lambda: target, "Do it.", raw=raw)
+    def mount(target: Any) -> None:
+        row = Mount(("it",), lambda: target, "Do it.")
         monkeypatch.setattr(mounts, "MOUNTS", (row,))
 
     return mount
@@ -93,7 +95,19 @@ def test_every_command_can_be_loaded_and_explains_itself(mount: Mount, capsys: C
     assert chosen(mount.path, MOUNTS) is mount
     assert callable(mount.load())
     assert main([*mount.path, "--help"]) == 0
-    assert f"sage: treadle {' '.join(mount.path)}" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"Usage: treadle {' '.join(mount.path)}")
+
+
+@pytest.mark.parametrize("mount", MOUNTS, ids=lambda mount: " ".join(mount.path))
+def test_e9_every_command_refuses_an_unknown_option_in_the_same_words(mount: Mount, capsys: Capture) -> None:
+    words = " ".join(mount.path)
+    assert main([*mount.path, "--no-such-option"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        "treadle: Unknown option: --no-such-option.",
+        f"         treadle {words} --help shows what there is",
+    ]
 
 
 def test_the_longest_words_that_name_a_command_choose_it() -> None:
@@ -146,13 +160,6 @@ def test_without_the_extra_of_the_command_it_says_what_to_install(
     assert "pip install 'treadle[cli]'" in capsys.readouterr().err
 
 
-def test_a_raw_command_gets_its_words_as_they_are(mounted: Any) -> None:
-    got: list[list[str]] = []
-    mounted(lambda words: got.append(words) or 5, raw=True)
-    assert main(["it", "--help", "-x", "-"]) == 5
-    assert got == [["--help", "-x", "-"]]
-
-
 @pytest.mark.parametrize(
     ("error", "status", "told"),
     [
@@ -163,6 +170,7 @@ def test_a_raw_command_gets_its_words_as_they_are(mounted: Any) -> None:
         (ExceptionGroup("of one", [ExceptionGroup("of one", [MisuseError("inside")])]), 2, "inside"),
         (MisuseError("colour \x1b[31m bell \x07"), 2, "colour ␛[31m bell ␇"),
         (KeyboardInterrupt(), 130, ""),
+        (BaseExceptionGroup("of a nursery", [KeyboardInterrupt(), ValueError()]), 130, ""),
         (BrokenPipeError(), 1, ""),
         (SystemExit(2), 2, ""),
         (SystemExit(), 0, ""),
@@ -175,6 +183,58 @@ def test_errors_become_words_and_exit_statuses(
     mounted(fails_with(error))
     assert run_command(["it"]) == status
     assert told in capsys.readouterr().err
+
+
+def test_a_group_that_asks_for_something_else_is_not_taken_for_ctrl_c(mounted: Any) -> None:
+    mounted(fails_with(BaseExceptionGroup("of a nursery", [SystemExit(3)])))
+    with pytest.raises(BaseExceptionGroup):
+        run_command(["it"])
+
+
+@pytest.fixture
+def as_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    """Be the process, with these words; what Ctrl-C does is as before afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def process(*words: str, ctrl_c: Any = signal.default_int_handler) -> int:
+        signal.signal(signal.SIGINT, ctrl_c)
+        monkeypatch.setattr(sys, "argv", ["treadle", *words])
+        return command()
+
+    yield process
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_is_heard_while_a_command_runs_and_ends_the_process_at_once_when_it_does_not(
+    mounted: Any, as_process: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[Any] = []
+
+    def imported() -> Any:
+        known.append(signal.getsignal(signal.SIGINT))
+        return lambda: known.append(signal.getsignal(signal.SIGINT))
+
+    monkeypatch.setattr(mounts, "MOUNTS", (Mount(("it",), imported, "Do it."),))
+    assert as_process("it") == 0
+    assert known[0] is signal.SIG_DFL
+    assert known[-1] is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_in_a_command_is_its_exit_status(mounted: Any, as_process: Callable[..., int], capfd: Any) -> None:
+    mounted(lambda: signal.raise_signal(signal.SIGINT))
+    assert as_process("it") == 130
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.rule("H11")
+def test_ctrl_c_that_is_ignored_stays_ignored(mounted: Any, as_process: Callable[..., int]) -> None:
+    mounted(lambda: signal.raise_signal(signal.SIGINT))
+    assert as_process("it", ctrl_c=signal.SIG_IGN) == 0
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_fault_of_ours_is_not_hidden(mounted: Any) -> None:

@@ -255,6 +255,7 @@ def test_a_turn_that_repair_closed_has_no_last_row_and_the_log_goes_on():
     assert triggers == [T.WAKE, T.ENTER, T.WAKE, T.ENTER, T.REST, T.CLOSE]
 
 
+@pytest.mark.slow
 def test_every_prefix_of_a_log_gives_a_walk_that_can_be_drawn():
     for scene in SCENES.values():
         log = scene(Rig()).log

@@ -132,6 +132,7 @@ def test_no_arrow_chosen_by_hand_passes_through_a_box():
             assert hidden == [], ends
 
 
+@pytest.mark.slow
 def test_labels_stay_apart_when_any_one_row_leads_elsewhere():
     for index, row in enumerate(TABLE):
         for dest in State:

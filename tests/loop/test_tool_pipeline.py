@@ -340,7 +340,7 @@ async def test_a_wrapper_may_replace_the_body() -> None:
         (ReplaceResult((Text("other"),), value=0), "ok", "other", 0),
         (ReplaceResult(value=7), "ok", "7", 7),
         (ReplaceResult(value="text"), "INVALID_OUTPUT", "does not fit its schema", None),
-        (ReplaceResult((Text("x"),), value=float("nan")), "INVALID_DATA", "not JSON", None),
+        (ReplaceResult((Text("x"),), value=float("nan")), "INVALID_OUTPUT", "not JSON", None),
         (ReplaceResult(content=(5,)), "INVALID_DATA", "no content block", None),  # type: ignore[arg-type]
         (ReplaceResult(content=()), "ok", "(no output)", 1),
         (BlockResult("withheld"), "BLOCKED", "withheld", None),

@@ -220,17 +220,22 @@ async def test_turns_go_on_counting_and_the_first_request_says_resume(autojump_c
 @pytest.mark.rule("O13")
 async def test_header_and_seed_are_durable_before_anyone_is_told(autojump_clock: object) -> None:
     store = MemoryStore()
-    seed = list(sample("other", 2).events)
     seen: list[int | None] = []
 
     async def look(_: object) -> None:
         seen.append((await store.list()).sessions[0].events)
 
+    async with Host() as other:
+        other.models.register("scripted", ScriptedModel(["done"]))
+        first = await other.agents.create(agent_options=OPTIONS)
+        await first.agent.ask("hello")
+        seed = list(first.agent.session.events)
     async with Host(store=store) as host:
         host.on(AGENT_CREATED, look)
-        await host.agents.create(session_id="s", seed=seed, inherited_event_count=12, seeded=True)
-        assert seen == [12]
-        assert (await store.open_read("s")).header.inherited == 12
+        count = len(seed)
+        await host.agents.create(session_id="s", seed=seed, inherited_event_count=count, seeded=True)
+        assert seen == [count + 1]  # the mark of what is inherited is the last
+        assert (await store.open_read("s")).header.inherited == count
 
 
 @pytest.mark.rule("O13", "O1", "O2")

@@ -140,6 +140,9 @@ def walked_graph(rows: Iterable[Transition], walk: Walk | None) -> Graph:
     return graph
 
 
+MAX_COVERAGE = 1 << 20
+"""Bytes that a coverage file may have (X3)."""
+
 # --- coverage files ---------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +160,7 @@ def walk_of_coverage(text: str | bytes) -> Walk:
     """
     try:
         raw = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidData(f'a coverage file is JSON like {{"rows": {{"IDLE WAKE": 3}}}}: {error}') from error
     rows = cast("dict[str, Any]", raw).get("rows") if isinstance(raw, dict) else None
     if not isinstance(rows, dict):
@@ -174,7 +177,14 @@ def read_coverage(path: str | Path) -> Walk:
         InvalidData: it is no coverage file.
         OSError: it cannot be read.
     """
-    return walk_of_coverage(Path(path).read_bytes())
+    with Path(path).open("rb") as file:
+        content = file.read(MAX_COVERAGE + 1)
+    if len(content) > MAX_COVERAGE:
+        raise InvalidData(f"{path} is longer than {MAX_COVERAGE:,} bytes, so it is no coverage file (X3)")
+    try:
+        return walk_of_coverage(content)
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from error
 
 
 def _row_key(name: str) -> tuple[str, str]:

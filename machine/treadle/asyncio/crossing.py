@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+import trio
 from attrs import define, field
 
 from ..agent.agent import Agent
+from ..containment import stands_below
 from ..errors import BridgeClosed, MisuseError
 from ..hooks.dispatch import HookPoint, Mode
 from ..hooks.scope import Disposer
@@ -182,13 +184,21 @@ class Crossing:
         return decide
 
     def forbid_own_wait(self, agent: Agent, what: str) -> None:
-        """Raise where the running asyncio task is a tool or hook of that agent, which ``what`` waits for (L6)."""
-        if self.awaits_here(agent):
+        """Raise where a tool or hook of that agent waits, which ``what`` waits for: as an asyncio task or a thread (L6)."""
+        if self.awaits_here(agent) or _awaits_this_thread(agent):
             raise MisuseError(f"{what} awaited by the agent's own tool or hook would never return (L6)")
 
     def awaits_here(self, agent: Agent) -> bool:
         """Whether the running asyncio task is a tool or hook of that agent, brought here by ``in_loop``."""
         return self._loop_side is not None and self._loop_side.runs_for(agent)
+
+
+def _awaits_this_thread(agent: Agent) -> bool:
+    """Whether the agent waits for the present thread: a worker's that runs one of its tools, and is not abandoned."""
+    try:
+        return trio.from_thread.run_sync(lambda: any(map(stands_below, agent.engine.awaited_tasks())))
+    except RuntimeError:  # no worker's thread, or an abandoned one, which no task stands for
+        return False
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -8,6 +8,10 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+import trio
+
+from ..errors import MisuseError
+
 T = TypeVar("T")
 LOGGER = logging.getLogger("treadle")
 
@@ -19,7 +23,7 @@ class Reply(Generic[T]):
     waiting: what was asked for happens all the same. A failure that nobody looks at is logged (N8).
 
     Attributes:
-        forbid: called first by whoever awaits; raises where the wait would never end (L6).
+        forbid: called first by whoever waits; raises where the wait would never end (L6).
     """
 
     def __init__(self) -> None:
@@ -35,9 +39,15 @@ class Reply(Generic[T]):
         """Block the calling thread until the answer is there, at most ``timeout`` seconds. Not for an event loop.
 
         Raises:
+            MisuseError: it is not there yet, and the calling thread runs an event loop, which would stand still; or it
+                itself waits for the caller (L6).
             TimeoutError: it did not come in time.
             Exception: what the call raised, the very object.
         """
+        if not self.done() and timeout != 0:
+            _forbid_blocking()
+            if self.forbid is not None:
+                self.forbid()
         concurrent.futures.wait([self._future], timeout)
         self._seen = self._future.done()
         return self._future.result(0)
@@ -83,6 +93,21 @@ class Reply(Generic[T]):
     def __del__(self) -> None:
         if not self._seen and self._future.done() and self._future.exception() is not None:
             LOGGER.error("a call on the host failed, and nobody looked", exc_info=self._future.exception())
+
+
+def _forbid_blocking() -> None:
+    """Raise where a thread that blocks holds up an event loop, perhaps the very one that the answer needs (L6)."""
+    if trio.lowlevel.in_trio_run():
+        raise MisuseError(
+            "result() would block the host's loop, which has to give the answer (L6): in a listener, hook or tool that "
+            "runs there, use the agent itself (`agent.native`) instead of its bridge, or let a sync tool do it, which "
+            "runs in a thread of its own"
+        )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise MisuseError("result() would block the running asyncio loop (L6): await the reply instead")
 
 
 async def undisturbed(reply: Reply[T], *, reraise: bool = True) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +10,13 @@ import msgspec
 from attrs import field, frozen
 
 from ..agent.options import MAX_STEPS_PER_TURN, AgentOptions
-from ..errors import ConfigError, MisuseError
+from ..errors import MisuseError
 from ..ids import session_id as checked_id
 from ..models.bounds import DEFAULT_BOUNDS
 from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
+from .reading.documents import Faulty, Where, error_of, faults_in, read_text
+from .reading.shapes import faults_of
+from .reading.toml import read_toml
 
 MAX_FILE = 1 << 20
 """Bytes that a configuration file may have (X3)."""
@@ -206,15 +208,9 @@ def load_config(path: str | Path, others: Collection[str] = ()) -> Config:
     """
     where = Path(path).resolve()
     try:
-        raw = where.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
-    if len(raw) > MAX_FILE:
-        raise ConfigError(f"{where}: longer than {MAX_FILE} bytes (X3)")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: no UTF-8 text, from byte {error.start} on") from error
+        text = read_text(where, MAX_FILE)
+    except (Faulty, OSError) as error:
+        raise error_of(where, faults_in(error)) from error
     return parse_config(text, where, others)
 
 
@@ -222,13 +218,15 @@ def parse_config(text: str, where: str | Path = "treadle.toml", others: Collecti
     """As ``load_config``, from text; ``where`` names it in errors and is where relative paths start."""
     place = Path(where).resolve()
     try:
-        tables = tomllib.loads(text)
-        left = {name: tables.pop(name) for name in others if name in tables}
-        file = msgspec.convert(tables, _File)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{place}: no valid TOML: {error}") from error
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise ConfigError(f"{place}: {str(error).replace('`$.', '`').replace('`$`', 'the file')} (O8)") from error
+        read = read_toml(text)
+    except Faulty as error:
+        raise error_of(place, error.faults, "O8") from error
+    left = {name: read.value[name] for name in others if name in read.value}
+    ours = {name: table for name, table in read.value.items() if name not in left}
+    wrong = list(faults_of(ours, _File))
+    if wrong:
+        raise error_of(place, [read.fault(*one) for one in wrong], "O8")
+    file = msgspec.convert(ours, _File)
     config = Config(
         place,
         file.host,
@@ -243,36 +241,42 @@ def parse_config(text: str, where: str | Path = "treadle.toml", others: Collecti
     )
     mistakes = list(_mistakes(config))
     if mistakes:
-        raise ConfigError(f"{place}: " + "; ".join(mistakes) + " (O8)")
+        raise error_of(place, [read.fault(*one) for one in mistakes], "O8")
     return config
 
 
-def _mistakes(config: Config) -> Iterable[str]:
-    """Every contradiction, before anything starts."""
+def _mistakes(config: Config) -> Iterable[tuple[Where, str]]:
+    """Every contradiction with its place, before anything starts."""
     labels: dict[str, int] = {}
     sessions: dict[str, str] = {}
     for number, agent in enumerate(config.agents):
-        here = f"agents[{number}] ({agent.id!r})"
+        here, at = f"agents[{number}] ({agent.id!r})", ("agents", number)
         if not agent.id.strip():
-            yield f"agents[{number}]: id is empty"
+            yield (*at, "id"), f"agents[{number}]: id is empty"
         elif agent.id in labels:
-            yield f"{here}: agents[{labels[agent.id]}] has this id already"
+            yield (*at, "id"), f"{here}: agents[{labels[agent.id]}] has this id already"
         labels.setdefault(agent.id, number)
         if agent.session_id is not None and agent.resume_session_id is not None:
-            yield f"{here}: session_id and resume_session_id exclude each other"
+            yield at, f"{here}: session_id and resume_session_id exclude each other"
         exact = agent.session_id or agent.resume_session_id
         if exact is not None:
             if exact in sessions:
-                yield f"{here}: session {exact!r} is that of agent {sessions[exact]!r} already"
+                yield (*at, "session_id"), f"{here}: session {exact!r} is that of agent {sessions[exact]!r} already"
             sessions.setdefault(exact, agent.id)
-        yield from _wrong_values(config, agent, here, exact)
-    for name, part in {**config.models, **({"store": config.store} if config.store else {})}.items():
+        yield from [(at, wrong) for wrong in _wrong_values(config, agent, here, exact)]
+    parts: dict[Where, PartTable] = {("models", name): part for name, part in config.models.items()}
+    for path, part in {**parts, **({("store",): config.store} if config.store else {})}.items():
         if "api_key" in part.options:
-            yield f"{name}: api_key in a file is not safe (X1): name its variable with api_key_env"
+            yield (
+                (*path, "options", "api_key"),
+                f"{path[-1]}: api_key in a file is not safe (X1): name its variable with api_key_env",
+            )
+    if not config.agents:
+        yield from [(("limits",), wrong) for wrong in _wrong_options(config, AgentTable("any"))]
     if config.limits.max_delegation_depth is not None and config.limits.max_delegation_depth < 0:
-        yield "limits.max_delegation_depth must not be negative"
+        yield ("limits", "max_delegation_depth"), "limits.max_delegation_depth must not be negative"
     if config.limits.max_live_children is not None and config.limits.max_live_children < 0:
-        yield "limits.max_live_children must not be negative"
+        yield ("limits", "max_live_children"), "limits.max_live_children must not be negative"
 
 
 def _wrong_values(config: Config, agent: AgentTable, here: str, exact: str | None) -> Iterable[str]:
@@ -285,12 +289,17 @@ def _wrong_values(config: Config, agent: AgentTable, here: str, exact: str | Non
         yield f"{here}: resume_session_id needs a [store]"
     if agent.resume_session_id is not None and (agent.cwd is not None or agent.preset is not None):
         yield f"{here}: a resumed session has its cwd and preset already"
-    try:
-        config.options_of(agent)
-    except MisuseError as error:
-        yield f"{here}: {error}"
+    yield from [f"{here}: {wrong}" for wrong in _wrong_options(config, agent)]
     if agent.provider is not None and config.models and agent.provider not in config.models:
         known = ", ".join(config.models) or "none"
         yield f"{here}: provider {agent.provider!r} is not in [models] (there: {known})"
     if (agent.provider is None) != (agent.model is None):
         yield f"{here}: give provider and model, or neither"
+
+
+def _wrong_options(config: Config, agent: AgentTable) -> Iterable[str]:
+    """What keeps an agent's options, limits included, from being some."""
+    try:
+        config.options_of(agent)
+    except MisuseError as error:
+        yield str(error)

@@ -9,9 +9,15 @@ import trio
 
 from ..errors import ConfigError
 from .default_model import ModelSelection
+from .reading.documents import Faulty, error_of, faults_in, read_text
+from .reading.shapes import faults_of
+from .reading.toml import read_toml
 
 TABLE = "default_model"
 """The table of the file that holds the selection."""
+
+MAX_FILE = 1 << 20
+"""Bytes that a profile may have (X3)."""
 
 
 class _Selection(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,17 +41,18 @@ class TomlProfile:
         Raises:
             ConfigError: the file cannot be read, is no TOML, or the table is no selection.
         """
-        import tomllib
-
         try:
-            data = tomllib.loads(self.path.read_text(encoding="utf-8"))
-            if TABLE not in data:
-                return None
-            found = msgspec.convert(data[TABLE], _Selection)
+            read = read_toml(read_text(self.path, MAX_FILE))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path}: no readable profile: {error}") from error
+        except (Faulty, OSError) as error:
+            raise error_of(f"{self.path}: no readable profile", faults_in(error)) from error
+        if TABLE not in read.value:
+            return None
+        wrong = [read.fault(*one) for one in faults_of(read.value[TABLE], _Selection, (TABLE,))]
+        if wrong:
+            raise error_of(f"{self.path}: no readable profile", wrong)
+        found = msgspec.convert(read.value[TABLE], _Selection)
         return ModelSelection(found.provider, found.model, found.reasoning_effort)
 
     async def write(self, selection: ModelSelection) -> None:
@@ -64,9 +71,10 @@ class TomlProfile:
         except ImportError as error:
             raise ConfigError("writing a profile needs tomlkit: pip install 'treadle[config]'") from error
         try:
-            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            text = read_text(self.path, MAX_FILE) if self.path.exists() else ""
+            read_toml(text)
             document = tomlkit.parse(text)
-        except TOMLKitError as error:
+        except (TOMLKitError, Faulty, ValueError, RecursionError) as error:
             raise ConfigError(f"{self.path}: no readable profile, so it is not written over: {error}") from error
         table = tomlkit.table()
         table["provider"], table["model"] = selection.provider, selection.model

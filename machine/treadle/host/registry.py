@@ -89,14 +89,15 @@ class Agents(Publication, Initiators):
             agent_options: its options.
             setup: awaited with the agent's scope and the agent before anything is published; may return a commit.
             owner: the scope whose end is the agent's (O3); the host's unless given.
-            seed: events the session begins with.
-            inherited_event_count: how many of them a fork inherited.
+            seed: events the session begins with, of which copies are taken; resuming them must be possible (O13).
+            inherited_event_count: how many of them a fork inherited; all of them are then marked as inherited (S5).
             meta: further fields of ``SessionHeader``: ``cwd``, ``parent_session``, ``origin``, ``agent_preset``, …
             **fields: the same, by keyword.
 
         Raises:
             NoFactory: no factory is set (O14).
             DuplicateSession: an agent of that id is live already (O2).
+            MisuseError: the seed breaks a rule or ends inside a turn, or a field of the header is wrong.
             Exception: whatever setup, commit or a created listener raised; everything is rolled back.
         """
         fields = {**(meta or {}), **fields}

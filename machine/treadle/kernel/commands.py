@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ..errors import AgentBusy, AgentDisposed, DuplicateMessage, MisuseError
+from ..errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, MisuseError
 from ..words.events import InboxSpliced, Target
 from ..words.messages import UserMessage
 from ..words.reasons import ByDisposal, Cause
@@ -85,7 +85,11 @@ def _change(
     for message in lost:
         _discard(state, message)
     for message in inserted:
-        state.out.append(Publish(Updated(message) if message.id in before else Inserted(message)))
+        kept = before.get(message.id)
+        if kept is None:
+            state.out.append(Publish(Inserted(message)))
+        elif kept.message != message:
+            state.out.append(Publish(Updated(message)))
 
 
 def _discard(state: KernelState, message: UserMessage) -> None:
@@ -104,9 +108,13 @@ def _empty(state: KernelState, target: Target) -> list[UserMessage]:
 
 
 def _clear(state: KernelState) -> None:
-    for target in (NEXT_STEP, NEXT_TURN):
-        for message in _empty(state, target):
-            _discard(state, message)
+    for message in _empty_both(state):
+        _discard(state, message)
+
+
+def _empty_both(state: KernelState) -> list[UserMessage]:
+    """Drop all that is pending: both records come before anything is told (I7, C3)."""
+    return [*_empty(state, NEXT_STEP), *_empty(state, NEXT_TURN)]
 
 
 def _edit(state: KernelState, given: i.EditMessage) -> None:
@@ -139,6 +147,8 @@ def _queued(state: KernelState, message_id: str) -> tuple[Target, int]:
 
 def cancel(state: KernelState, given: i.Cancel) -> None:
     """Stop the activity, or only clear when there is none (C1, C2)."""
+    if isinstance(given.cause, ByDisposal):
+        raise MisuseError("the cause `disposed` belongs to a dispose; cancel with another one (C1)")
     if state.gone:
         return
     if state.allows(CANCEL):
@@ -152,7 +162,7 @@ def _abort(state: KernelState, trigger: Trigger, cause: Cause, keep: bool) -> No
     """Cancel the activity: all is recorded and set before anything is told (C3)."""
     dropped: list[UserMessage] = []
     if not keep:
-        dropped = [*_empty(state, NEXT_STEP), *_empty(state, NEXT_TURN)]
+        dropped = _empty_both(state)
         state.latched = False
     if state.cause is None:
         state.cause, state.keep = cause, keep
@@ -189,25 +199,24 @@ def reserve(state: KernelState, _given: i.Reserve) -> None:
 
 
 def unreserve(state: KernelState, _given: i.Unreserve) -> None:
-    """Release what was held back, and replay a latched wake (D8, O0)."""
+    """Release what was held back: a latched wake is replayed, or what waits is told (D8, O0)."""
+    if not state.holds_back:
+        raise InvalidTrigger("nothing is held back, so nothing can be released (D8)")
     state.reserved = state.held = False
-    _use_latch(state)
+    _rest(state)
 
 
 def replayed(state: KernelState, _given: i.Replayed) -> None:
     """An activity has converged: replay a latched wake, or tell what it left behind (H4, L3)."""
+    if not state.holds_back:
+        _rest(state)
+
+
+def _rest(state: KernelState) -> None:
+    """Replay a latched wake that still finds work; otherwise tell what waits for another wake (D5, L3)."""
     if not state.allows(REPLAY):
-        return
-    _use_latch(state)
-    if state.allows(REPLAY) and not state.latched:
-        park(state)
-
-
-def _use_latch(state: KernelState) -> None:
-    """Replay a latched wake that still finds work; otherwise it is spent (D5)."""
-    if not state.allows(REPLAY) or state.holds_back:
         return
     if state.poised:
         fire(state, REPLAY)
     else:
-        state.latched = False
+        park(state)

@@ -134,7 +134,7 @@ class AttemptRecorded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False):
-    """Request: a whole answer arrived. ``truncated``: cut off by the output limit (T6)."""
+    """Request: a whole answer arrived. ``truncated``: cut off by the output limit, and therefore without calls (T6)."""
 
     fact: AssistantMessageAdded
     calls: tuple[ToolCall, ...] = ()
@@ -224,7 +224,7 @@ class Maintained(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """Any operation: it raised, or recovery gave up (T9)."""
+    """Any operation but maintenance, whose failure is its caller's (M3): it raised, or recovery gave up (T9)."""
 
     failure: Failure
     error: Any = None

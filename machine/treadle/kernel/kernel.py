@@ -73,6 +73,7 @@ class Kernel(KernelState):
             AgentBusy: maintenance was asked for outside true idle (M1).
             DuplicateMessage: a message id is taken (I1).
             InvalidTrigger: an outcome that is not owed, or a trigger without a row (L1).
+            MisuseError: the cause of a dispose for a cancel (C1), or no such entry to edit or steer (I9).
         """
         self.out = []
         _TAKERS[type(given)](self, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from ..errors import DuplicateMessage, InvalidTrigger
@@ -62,8 +63,7 @@ def outcome(state: KernelState, given: i.Outcome) -> None:
         _decide(state, given, operation)
     else:
         if isinstance(given, i.Failed):
-            step = getattr(operation, "step", state.step)
-            state.out.append(Publish(ErrorReported(state.turn, step, given.failure, given.error)))
+            state.failure = (given.failure, given.error, getattr(operation, "step", state.step))
         _converge(state)
 
 
@@ -93,6 +93,51 @@ def _expect(state: KernelState, given: i.Outcome) -> None:
         fits = owed is not None and owed is not PROCEED and type(owed) is not Maintain
     if not fits:
         raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {state.owed} (L7)")
+    check = _CHECKS.get(type(given))
+    if check is not None:
+        check(state, given)
+
+
+def _check_entered(state: KernelState, given: i.Entered) -> None:
+    """The batch may hold what was claimed, and messages whose ids are free, each once (I1, T2)."""
+    if given.messages == tuple(state.claimed):
+        return
+    claimed = {message.id for message in state.claimed}
+    seen: set[str] = set()
+    for message in given.messages:
+        if message.id in seen or (message.id not in claimed and state.taken(message.id)):
+            raise DuplicateMessage(message.id)
+        seen.add(message.id)
+
+
+def _check_refused(state: KernelState, given: i.Refused) -> None:
+    """What a blocked turn keeps are companions out of its batch, each once (H10)."""
+    if given.kept:
+        left = list(state.claimed)
+        for message in given.kept:
+            if message not in left:
+                raise InvalidTrigger(f"message {message.id!r} is not in the batch that was claimed (H10)")
+            left.remove(message)
+
+
+def _check_answered(state: KernelState, given: i.Answered) -> None:
+    _check_prepared(state)
+    if given.truncated and given.calls:
+        raise InvalidTrigger("the calls of a truncated answer are not run (T6)")
+
+
+def _check_prepared(state: KernelState) -> None:
+    """What a request was made with is recorded before what came of it (T1)."""
+    if state.accepted:
+        raise InvalidTrigger("the accepted batch is not recorded yet: feed Prepared first (T1)")
+
+
+_CHECKS: dict[type[i.Outcome], Callable[[KernelState, Any], None]] = {
+    i.Entered: _check_entered,
+    i.Refused: _check_refused,
+    i.Answered: _check_answered,
+}
+"""What an outcome must not say, although it is owed (L1)."""
 
 
 def _decide(state: KernelState, given: Decision, operation: Any) -> None:
@@ -213,6 +258,7 @@ def request_progress(state: KernelState, given: i.Prepared | i.AttemptRecorded) 
     if not isinstance(state.owed, Request):
         raise InvalidTrigger(f"no request is under way: {state.owed} is owed (L7)")
     if isinstance(given, i.AttemptRecorded):
+        _check_prepared(state)
         state.out.append(Record(given.fact))
     elif state.cause is None:
         state.out += [Record(change.data, change.replaces) for change in given.system]
@@ -232,6 +278,8 @@ def tool_progress(
     schedule = state.schedule
     if schedule is None or not isinstance(state.owed, RunTools):
         raise InvalidTrigger(f"no tools are running: {state.owed} is owed (L7)")
+    if not 0 <= given.index < len(schedule.calls):
+        raise InvalidTrigger(f"the answer asked for no call {given.index} (K5)")
     match given:
         case i.CallStarted():
             if state.cause is not None:
@@ -247,7 +295,9 @@ def tool_progress(
         case i.CallRefused():
             schedule.refuse(given.index)
         case i.CallDropped():
-            schedule.settle(given.index)
+            if state.cause is None:
+                raise InvalidTrigger("a call is dropped only while the turn is being cancelled (C4)")
+            schedule.drop(given.index)
             state.record_missing_result(given.index, "ABORTED_BEFORE_DISPATCH", with_call=True)
         case _:
             assert_never(given)
@@ -255,6 +305,8 @@ def tool_progress(
 
 def _call_settled(state: KernelState, schedule: Schedule, given: i.CallSettled) -> None:
     call = schedule.calls[given.index]
+    if given.result.call_id != call.call_id:
+        raise InvalidTrigger(f"a result of {given.result.call_id!r} is none of call {call.call_id!r} (K5)")
     if not schedule.settle(given.index):
         state.out.append(Record(ToolCallStarted(call.call_id, call.name, call.arguments)))
     if given.result.concludes_turn and not given.result.is_error:

@@ -72,6 +72,8 @@ class Schedule:
         """
         if index != self.next_start or not self.may_start(parallel):
             raise InvalidTrigger(f"call {index} may not start now (K4): next is {self.next_start}, {self.running} run")
+        if self.status[self.next_settle] == FINISHED:
+            raise InvalidTrigger(f"the result of call {self.next_settle} is due before call {index} starts (K5)")
         self.status[index] = STARTED
         self.next_start += 1
         self.running += 1
@@ -120,6 +122,16 @@ class Schedule:
         self.status[index] = SETTLED
         self.next_settle += 1
         return started
+
+    def drop(self, index: int) -> None:
+        """A call is not started any more: its result says so.
+
+        Raises:
+            InvalidTrigger: another result is due first (K5), or it was started.
+        """
+        if self.status[index] == FINISHED:
+            raise InvalidTrigger(f"call {index} was started: its own result counts (K6)")
+        self.settle(index)
 
     def copy(self) -> Schedule:
         """An independent copy."""

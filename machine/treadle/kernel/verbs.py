@@ -107,16 +107,22 @@ def block_turn(state: KernelState) -> None:
 def fail_turn(state: KernelState) -> None:
     """Report the failure and end the turn with it (T9)."""
     assert state.failure is not None
-    failure, error, step = state.failure
-    state.failure = None
-    state.out.append(Publish(ErrorReported(state.turn, step, failure, error)))
+    failure = state.failure[0]
+    _tell_failure(state)
     for message in state.claimed:
         state.out.append(Settle(message.id, Rejected("failed")))
     state.end_turn(Errored(failure))
 
 
+def _tell_failure(state: KernelState) -> None:
+    if state.failure is not None:
+        failure, error, step = state.failure
+        state.failure = None
+        state.out.append(Publish(ErrorReported(state.turn, step, failure, error)))
+
+
 def end_aborted(state: KernelState) -> None:
-    """End the turn, if one is open, with the first cause; a claimed batch is kept or ends here (C2, C6)."""
+    """End the turn, if one is open, with the first cause; a claimed batch is kept or ends here (C2, C6, L1)."""
     cause = state.cause
     assert cause is not None
     if state.turn_open:
@@ -125,6 +131,7 @@ def end_aborted(state: KernelState) -> None:
                 state.record_message(message, Admitted(state.turn, None))
             else:
                 state.out.append(Settle(message.id, Rejected("aborted")))
+        _tell_failure(state)
         state.end_turn(Aborted(cause))
     state.cause, state.keep = None, False
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import trio
 from attrs import frozen
 
 from ..agent.agent import Agent
-from ..checks import closed_session
+from ..checks import closed_session, seeded_session
 from ..errors import SessionLocked, StoreFailure
 from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
-from ..session.log import Session
+from ..session.log import Session, SessionHeader
 from ..session.repair import Recovery
 from ..session.store import SessionStore, SessionWriter
+from ..words.events import Event
 from .convergence import Spawn
 
 LOGGER = logging.getLogger("treadle")
@@ -59,6 +60,17 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
     if stored.torn is not None:
         LOGGER.warning("repaired on opening: %s", stored.torn)
     return Reopened(session, writer, Recovery(stored.torn, len(closing)))
+
+
+async def begin(header: SessionHeader, seed: Sequence[Event]) -> Session:
+    """The session of a new agent, held to what resuming would ask of it (O13).
+
+    Raises:
+        MisuseError: the seed cannot be driven on.
+    """
+    if len(seed) > LONG:
+        return await trio.to_thread.run_sync(seeded_session, header, seed)
+    return seeded_session(header, seed) if seed or header.inherited else Session(header)
 
 
 async def store_new(store: SessionStore, session: Session) -> SessionWriter:

@@ -13,7 +13,7 @@ from ..agent.ending import Ending
 from ..agent.handle import AgentHandle
 from ..agent.options import DEFAULT_OPTIONS
 from ..checks import SessionChecks
-from ..errors import AgentDisposed, DelegationLimit, MisuseError, NoFactory, NoStore, ParentCancelled, SessionLocked
+from ..errors import AgentDisposed, DelegationLimit, NoFactory, NoStore, ParentCancelled, SessionLocked
 from ..hooks.points import StartSource
 from ..hooks.reports import report_failure
 from ..hooks.scope import Scope
@@ -26,7 +26,7 @@ from ..session.store import SessionWriter
 from ..words.events import Event, InboxSpliced, TurnStart
 from .convergence import Convergences
 from .driver import Driver
-from .durability import Reopened, let_go, persist, remove, reopen, store_new
+from .durability import Reopened, begin, let_go, persist, remove, reopen, store_new
 from .life import Life
 from .request_state import restore_requests
 from .services import Shared
@@ -50,11 +50,7 @@ class LoopFactory:
     async def create(self, options: CreateOptions) -> AgentHandle:
         """See ``AgentFactory.create``."""
         self._host.check_here()
-        header = self._header(options)
-        session = Session(header, options.seed)
-        if header.inherited > len(session):
-            raise MisuseError(f"{header.inherited} events cannot be inherited of a seed of {len(session)} (O13)")
-        return await self._publish(session, options)
+        return await self._publish(await begin(self._header(options), tuple(options.seed)), options)
 
     @trio.lowlevel.enable_ki_protection
     async def resume(self, options: ResumeOptions) -> AgentHandle:

@@ -33,8 +33,9 @@ from ..kernel.inputs import TimedOut
 from ..leftovers import check_left, standing, tidy
 from ..lossless import MAX_DEPTH, check_depth
 from ..tools.definition import Tool, ToolRun
+from ..tools.plain import plain
 from ..tools.registry import ToolSet, guards
-from ..tools.result import Result, blocks_of, detached, error_result, limit, normalize, raised
+from ..tools.result import Result, blocks_of, detached, error_result, limit, normalize, raised, unshown
 from ..words.failures import innermost
 from ..words.messages import ToolCall, check_batch, check_user_message
 from .activity import Activity
@@ -172,7 +173,11 @@ async def _pre_execute(activity: Activity, prepared: Prepared, listeners: Any, p
         return await _ask(activity, proposal, decision)
     if decision.arguments is not None:
         assert prepared.tool is not None
-        prepared.arguments = dict(decision.arguments)
+        try:
+            prepared.arguments = plain(dict(decision.arguments))
+        except InvalidData as error:
+            what = f"what a hook made of the arguments of tool {prepared.tool.name!r} cannot be given"
+            return error_result(f"{what}: {error}. The tool was not run.", "INVALID_ARGUMENTS")
         return _misfit(prepared.tool, prepared.arguments)
     return None
 
@@ -324,9 +329,12 @@ def _decided(prepared: Prepared, result: Result, decision: AcceptResult | Replac
         return evolve(error_result(decision.reason, "BLOCKED"), contexts=contexts)
     if isinstance(decision, ReplaceResult):
         assert prepared.tool is not None
-        if decision.content is not None:
+        if decision.content is None:
+            replaced = normalize(prepared.tool, decision.value)
+            return evolve(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
+        try:
             value = result.value if decision.value is None else detached(decision.value)
-            return evolve(result, content=blocks_of(decision.content), value=value, contexts=contexts)
-        replaced = normalize(prepared.tool, decision.value)
-        return evolve(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
+        except InvalidData as error:
+            return evolve(unshown(prepared.tool, error), contexts=contexts)
+        return evolve(result, content=blocks_of(decision.content), value=value, contexts=contexts)
     return evolve(result, contexts=contexts) if contexts else result

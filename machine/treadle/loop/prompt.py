@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-import msgspec
+from attrs import evolve
 
-from ..errors import InvalidData, MisuseError, PromptError
+from ..errors import MisuseError, PromptError
 from ..hooks.dispatch import waterfall
 from ..hooks.points import SYSTEM_PROMPT_ASSEMBLE, Prompt, PromptAssembly
 from ..kernel.effects import Admit
-from ..lossless import check_json, text_is_lossless
+from ..lossless import text_is_lossless
 from ..prompt.registry import (
     PromptParts,
     Section,
@@ -24,8 +25,7 @@ from ..prompt.registry import (
     prompt_parts,
     references,
 )
-from ..sums import to_builtins
-from ..tools.dialect import in_one_dialect
+from ..tools.offer import offered
 from ..tools.registry import tool_order, toolset
 from ..words.call_config import ToolSchema
 from ..words.messages import UserMessage
@@ -51,26 +51,30 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
 
     listeners = scope.heard[SYSTEM_PROMPT_ASSEMBLE]
     if listeners:
-        prompt = cast("Prompt", await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default))
+        prompt = _checked(await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default), toolset(scope).schemas)
     else:
         prompt = await default()
-    if prompt is not scope.shown[fixed_prompt]:  # that one is made of what was checked when it was registered
-        _check_prompt(prompt)
+    if prompt is not scope.shown[fixed_prompt]:  # that one was measured when it was made
+        check_prompt_size(prompt)
     return prompt
 
 
-def _check_prompt(prompt: Prompt) -> None:
-    """Refuse a prompt that the log could not hold (R2, S1)."""
-    try:
-        if type(prompt.system) is not str:
-            raise InvalidData("must be text", "system")
-        check_json(prompt.system, "system")
-        for schema in prompt.tools:
-            checked = msgspec.convert(to_builtins(schema), ToolSchema)
-            check_json(to_builtins(checked), f"tools.{checked.name}")
-    except (InvalidData, msgspec.ValidationError, TypeError) as error:
-        raise PromptError(f"an assemble hook returned a prompt that cannot be logged: {error} (R2, S1)") from error
-    check_prompt_size(prompt)
+def _checked(prompt: Prompt, own: tuple[ToolSchema, ...]) -> Prompt:
+    """What an assemble hook returned, with its tools in the form that all tools are told in (R2, S1, K1)."""
+    what = "an assemble hook returned a prompt"
+    system = cast("object", prompt.system)
+    if type(system) is not str:
+        raise PromptError(f"{what} whose system text is {type(system).__name__}, not text (R2)")
+    if not text_is_lossless(system):
+        raise PromptError(f"{what} whose system text holds a lone surrogate, which UTF-8 cannot carry (R2, S1)")
+    if prompt.tools is own:
+        return prompt
+    known = frozenset(map(id, own))
+    tools = tuple([one if id(one) in known else _offered(one, what) for one in _listed(prompt.tools)])
+    twice = [name for name, count in Counter([one.name for one in tools]).items() if count > 1]
+    if twice:
+        raise PromptError(f"{what} that names the tool {twice[0]!r} more than once (R1)")
+    return evolve(prompt, tools=tools)
 
 
 class Assembler:
@@ -160,18 +164,16 @@ class Assembler:
 
 
 def _schemas(what: str, given: object) -> list[ToolSchema]:
-    schemas = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [given]
-    for schema in schemas:
-        if not isinstance(schema, ToolSchema):
-            raise PromptError(f"{what} must be ToolSchema objects, not {type(schema).__name__} (R1)")
-    return [_in_one_dialect(schema, what) for schema in cast("list[ToolSchema]", schemas)]
+    return [_offered(schema, what) for schema in _listed(given)]
 
 
-def _in_one_dialect(schema: ToolSchema, what: str) -> ToolSchema:
-    """A schema that no tool of ours has checked, as those of tools are told (K1)."""
-    if not isinstance(cast("object", schema.parameters), dict):
-        return schema
+def _listed(given: object) -> list[Any]:
+    return list(cast("Iterable[Any]", given)) if isinstance(given, Iterable) else [given]
+
+
+def _offered(schema: object, what: str) -> ToolSchema:
+    """A schema that no registered tool stands behind, told as those of tools are (K1)."""
     try:
-        return msgspec.structs.replace(schema, parameters=in_one_dialect(schema.parameters, f"{what}: {schema.name!r}"))
+        return offered(schema)
     except MisuseError as error:
-        raise PromptError(f"{error} (R1)") from error
+        raise PromptError(f"{what}: {error}") from None

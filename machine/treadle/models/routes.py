@@ -13,6 +13,11 @@ from ..words.call_config import CallConfig
 from ..words.failures import Code, Failure, ModelFailure
 from .adapter import ModelAdapter, ModelInfo
 
+MAX_NAME = 1_000
+"""How many characters the names in a configuration may have: of provider, model and effort (X3)."""
+MAX_TOKENS = 1_000_000_000
+"""The largest bound on the output of one request (X3)."""
+
 
 @frozen(eq=False)
 class Route:
@@ -93,6 +98,9 @@ class Models:
             value: object = getattr(config, name)
             if value is not None and not (isinstance(value, str) and text_is_lossless(value)):
                 raise ModelFailure(_invalid(f"{name} must be text, not {value!r} (Q4)"))
+            if value is not None and len(value) > MAX_NAME:
+                told = f"{name} is {len(value):,} characters, more than the {MAX_NAME:,} that a name may have (X3)"
+                raise ModelFailure(_invalid(told))
         if not config.provider or not config.model:
             missing = "provider" if not config.provider else "model"
             raise ModelFailure(
@@ -117,11 +125,11 @@ class Models:
 def _resolve(config: CallConfig, last: CallConfig | None, info: ModelInfo) -> CallConfig:
     moved = last is not None and (last.provider, last.model) != (config.provider, config.model)
     fields = {"max_tokens": config.max_tokens, "reasoning_effort": config.reasoning_effort}
-    marks: set[str] = set(config.defaulted)
+    marks: set[str] = {name for name in fields if name in config.defaulted}
     if moved:
         for name in marks:
             fields[name] = None
-        marks = set()
+        marks = set[str]()
     max_tokens, effort = fields["max_tokens"], fields["reasoning_effort"]
     if max_tokens is None and info.default_max_tokens is not None:
         max_tokens = info.default_max_tokens
@@ -129,8 +137,11 @@ def _resolve(config: CallConfig, last: CallConfig | None, info: ModelInfo) -> Ca
     if effort is None and info.default_reasoning_effort is not None:
         effort = info.default_reasoning_effort
         marks.add("reasoning_effort")
-    if max_tokens is not None and (type(max_tokens) is not int or max_tokens <= 0):
-        raise ModelFailure(_invalid(f"max_tokens must be a positive whole number, not {max_tokens!r} (Q4)"))
+    if max_tokens is not None and (type(max_tokens) is not int or not 0 < max_tokens <= MAX_TOKENS):
+        given = "a larger one" if type(max_tokens) is int and max_tokens > 0 else repr(max_tokens)
+        raise ModelFailure(
+            _invalid(f"max_tokens must be a positive whole number up to {MAX_TOKENS:,}, not {given} (Q4)")
+        )
     if effort is not None and info.reasoning_efforts and effort not in info.reasoning_efforts:
         known = ", ".join(info.reasoning_efforts)
         raise ModelFailure(_invalid(f"model {config.model!r} takes reasoning effort {known}, not {effort!r} (Q4)"))

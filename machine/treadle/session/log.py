@@ -12,7 +12,7 @@ import trio
 
 from ..errors import MisuseError, SessionCorrupt
 from ..ids import SessionId, session_id
-from ..lossless import check_text
+from ..lossless import check_bytes, check_text
 from ..models.adapter import ModelRequest
 from ..pictures import picture
 from ..views import Live, Snapshot
@@ -36,6 +36,9 @@ from .surface import Surface
 
 FORMAT_VERSION = 1
 """The format this version writes (P5)."""
+
+MAX_HEADER_TEXT = 64 * 1024
+"""How many characters a folder or an origin may have in a header (X3)."""
 
 OWNED_BY_DRIVER = frozenset(
     {
@@ -340,11 +343,12 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
 
     Raises:
         MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown, of the wrong kind, or text that
-            UTF-8 cannot carry (S1).
+            UTF-8 cannot carry (S1) or is too long (X3).
     """
     if not Path(cwd).is_absolute():
         raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
     check_text(cwd, "a session's cwd")
+    check_bytes(len(cwd), "a session's cwd", MAX_HEADER_TEXT)
     made = wall_clock() if created_at is None else created_at
     if not fields:
         return SessionHeader(session_id(id), made, cwd)
@@ -358,6 +362,7 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
         if name is not None:
             session_id(name)
     check_text(header.origin or "", "a session's origin")
+    check_bytes(len(header.origin or ""), "a session's origin", MAX_HEADER_TEXT)
     if header.inherited < 0 or header.delegation_depth < 0:
         raise MisuseError("a session's inherited count and delegation depth are not negative (S8)")
     return header

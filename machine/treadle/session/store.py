@@ -142,7 +142,7 @@ class SessionWriter(Protocol):
         ...
 
     async def close(self) -> None:
-        """Flush, then let go of the lock, in any case. Idempotent. Raises as ``append`` does."""
+        """Flush, then let go of the lock, in any case. Idempotent. Raises as ``append`` does, each time it is called."""
         ...
 
 

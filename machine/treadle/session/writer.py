@@ -186,7 +186,7 @@ class BatchWriter:
         self._written += len(queue)
         if durable:
             self._durable = self._written
-        self._failing = False
+        self._failing = self._failing and self._stopped is not None
         if not self._queue:
             self._hurry.set()
 
@@ -204,6 +204,7 @@ class BatchWriter:
         """Nothing will be written any more: a gap would follow (N6)."""
         self._stopped = error
         if self._report is not None:
+            self._failing = True  # so the background does not tell of it again
             self._report(error)
 
     # --- the background -----------------------------------------------------------------------------------------------
@@ -212,6 +213,8 @@ class BatchWriter:
         if self._queue and not self._ticking and self._spawn is not None:
             self._ticking = True
             self._hurry = trio.Event()
+            if self._bytes >= self._full:
+                self._hurry.set()
             self._spawn(self._tick)
 
     @trio.lowlevel.enable_ki_protection
@@ -239,6 +242,7 @@ class BatchWriter:
         with trio.CancelScope(shield=True):
             async with self._closing:
                 if self._released:
+                    await self._reach(self._accepted, durable=True)  # raises what the first close did
                     return
                 self._released = True
                 try:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 from attrs import field, frozen
 
 from ..errors import MisuseError
-from ..lossless import MAX_PART_BYTES, check_text
+from ..lossless import MAX_PART_BYTES
 from ..words.call_config import ToolSchema
 from ..words.messages import Block, ToolCall, UserMessage
 from ..words.signal import Signal
+from .offer import check_naming, parameters_of
 from .schema import Checker, schema_of, signature_struct
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ToolOutput:
         content: text, blocks, or ``None`` to have the value shown.
         is_error: whether the call failed.
         code: the kind of failure.
-        value: the structured value, for programs.
+        value: the structured value, for programs; made plain JSON as whatever a tool returns is (K9).
         concludes_turn: asks to end the turn here (T5); of no effect on an error.
         contexts: messages handed over beside the result, each with its identity (K11).
     """
@@ -79,7 +80,7 @@ class Tool:
             of an older draft or of OpenAPI.
         execute: ``execute(arguments, run)``, sync or async. A sync one runs in a worker thread (K8).
         output_schema: JSON schema that the returned value must fit.
-        render: turns the value into what the model reads.
+        render: turns the value, as it was returned, into what the model reads.
         final_content: last word on the content, after all hooks.
         timeout: seconds the body may take; then it is cancelled and the result is a timeout. A sync one cannot be
             interrupted: its thread is waited for, and what it returned too late is dropped, unless it is
@@ -114,8 +115,7 @@ class Tool:
     def __attrs_post_init__(self) -> None:
         _check_fields(self)
         put = object.__setattr__
-        what = f"the parameters of tool {self.name!r}"
-        checker = Checker(_of_object(self.parameters, what), what)
+        checker = parameters_of(self.parameters, self.name)
         put(self, "parameters", checker.schema)
         put(self, "arguments", checker)
         output = self.output_schema
@@ -124,26 +124,9 @@ class Tool:
         put(self, "is_async", any(map(inspect.iscoroutinefunction, (self.execute, type(self.execute).__call__))))
 
 
-def _of_object(parameters: Any, what: str) -> Any:
-    """The parameters with the type that arguments have, which servers of tools leave out at times."""
-    if not isinstance(parameters, dict):
-        return parameters
-    given = cast("dict[str, Any]", parameters)
-    kind = given.get("type", "object")
-    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise MisuseError(f"{what} must be a schema of type 'object' (K1)")
-    return {**given, "type": "object"}
-
-
 def _check_fields(tool: Tool) -> None:
-    name = cast("object", tool.name)
-    if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable() or " " in name:
-        raise MisuseError(f"a tool's name is 1 to 128 printable characters without spaces, not {name!r} (K1)")
-    description = cast("object", tool.description)
-    if not isinstance(description, str):
-        raise MisuseError(f"tool {name!r} needs a description in text (K1)")
-    check_text(name, "a tool's name")
-    check_text(description, f"the description of tool {name!r}")
+    check_naming(tool.name, tool.description)
+    name = tool.name
     if not callable(tool.execute):
         raise MisuseError(f"tool {name!r} needs a function to execute (K1)")
     if tool.timeout is not None and not tool.timeout > 0:
@@ -167,6 +150,10 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     The parameters' schema comes from the type hints unless ``parameters`` is given; a parameter named ``run`` gets
     the ``ToolRun``. Name and description come from the function and its docstring unless given.
+
+    It may return text, blocks, a ``ToolOutput``, or any value that has a plain form as JSON: beside what JSON has itself
+    dataclasses, attrs classes, structs, pydantic models, mappings, sequences, sets, dates and times, UUIDs, decimals,
+    paths, enums, and bytes, which become base64. What has none gives an error result that names it and its place (K9).
 
     Args:
         function: sync or async; arguments are passed by keyword.

@@ -8,15 +8,14 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from ..errors import InvalidData
-from ..lossless import check_bytes, check_json, repair_text, text_is_lossless
+from ..lossless import check_bytes, repair_text, text_is_lossless
 from ..sums import ENCODER
 from ..words.events import ToolResultAdded
 from ..words.failures import clean_code, code_of, describe
 from ..words.messages import BLOCKS, Block, Text, UserMessage, check_batch, check_user_message
 from .definition import LARGEST_RESULT, Tool, ToolOutput
+from .plain import plain
 
-MAX_NODES = 200_000
-"""How many values a returned structure may hold (X3)."""
 NO_OUTPUT = "(no output)"
 """What the model reads when a tool returned nothing."""
 
@@ -58,52 +57,54 @@ def normalize(tool: Tool, returned: Any) -> Result:
     """Turn a returned value into a result; never raises (K9)."""
     try:
         return _normalize(tool, returned)
-    except InvalidData as error:
-        return error_result(
-            f"the tool ran, but its output cannot be shown: {error}. It may have taken effect.", "INVALID_OUTPUT"
-        )
     except Exception as error:
-        return error_result(
-            f"the tool ran, but its output cannot be shown: {describe(error)}. It may have taken effect.",
-            "INVALID_OUTPUT",
-        )
+        return unshown(tool, error)
+
+
+def unshown(tool: Tool, error: Exception) -> Result:
+    """What is told of a tool that ran, and gave what the log or the model cannot hold (K9)."""
+    told = str(error) if isinstance(error, InvalidData) else describe(error)
+    return error_result(
+        f"tool {tool.name!r} ran, but its output cannot be shown: {told}. It may have taken effect.", "INVALID_OUTPUT"
+    )
 
 
 def _normalize(tool: Tool, returned: Any) -> Result:
     output = returned if isinstance(returned, ToolOutput) else None
-    value = output.value if output is not None else returned
-    if output is None and _is_content(returned):
-        return Result(blocks_of(returned))
-    if value is not None and not isinstance(value, str):
-        check_size(value)
-        check_json(value)
+    given = output.value if output is not None else returned
+    if output is None and _is_content(given):
+        return Result(blocks_of([given] if isinstance(given, Block) else given))
+    value = given if isinstance(given, str) else plain(given, _APART)
     if tool.output is not None and not (output is not None and output.is_error):
-        if isinstance(value, str):
-            value = repair_text(str.__str__(value))
+        value = _recordable(value)
         errors = tool.output.errors(value)
         if errors:
             return error_result(f"the tool's output does not fit its schema: {'; '.join(errors)}", "INVALID_OUTPUT")
-    given = output.content if output is not None else None
-    if given is None:
-        given = tool.render(value) if tool.render is not None else _show(value)
-    content = blocks_of(given)
+    content = output.content if output is not None else None
+    if content is None:
+        content = tool.render(given) if tool.render is not None else _show(value)
+    blocks = blocks_of(content)
     contexts = tuple([check_user_message(message) for message in output.contexts]) if output is not None else ()
     check_batch(contexts)
     if output is None:
-        return Result(content, value=detached(value) if tool.output is not None else None)
+        return Result(blocks, value=value if tool.output is not None else None)
     return Result(
-        content,
+        blocks,
         bool(output.is_error),
         clean_code(output.code, "TOOL_FAILED") if output.is_error or output.code is not None else None,
-        detached(value),
+        _recordable(value),
         bool(output.concludes_turn),
         contexts,
     )
 
 
+_APART = (Block, ToolOutput)
+"""What is returned alone: in a value it would be shown as its fields."""
+
+
 def _is_content(value: Any) -> bool:
     if not isinstance(value, (tuple, list)) or not value:
-        return False
+        return isinstance(value, Block)
     return all(isinstance(item, Block) for item in cast("list[Any]", value))
 
 
@@ -111,16 +112,18 @@ def detached(value: Any) -> Any:
     """A copy that nobody else holds, as reading the log gives it back: what is recorded never changes (S1).
 
     Raises:
-        InvalidData: it is not JSON, or too large.
+        InvalidData: JSON cannot hold it, or it is too large.
     """
+    return _recordable(value if isinstance(value, str) else plain(value, _APART))
+
+
+def _recordable(value: Any) -> Any:
+    """Plain JSON or any text, fit for the log (X3, S1)."""
     if isinstance(value, str):
         check_bytes(len(value), "the value of a result", LARGEST_RESULT)
         return repair_text(str.__str__(value))
-    check_size(value)
-    check_json(value)
-    encoded = msgspec.json.encode(value)
-    check_bytes(len(encoded), "the value of a result")
-    return msgspec.json.decode(encoded)
+    check_bytes(len(msgspec.json.encode(value)), "the value of a result")
+    return value
 
 
 def blocks_of(content: Any) -> tuple[Block, ...]:
@@ -151,23 +154,6 @@ def _show(value: Any) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     return msgspec.json.encode(value).decode("utf-8")
-
-
-def check_size(value: Any) -> None:
-    """Refuse a structure of more values than a result may hold (X3), before anything walks it in full."""
-    count, todo = 0, [value]
-    seen: set[int] = set()
-    while todo:
-        item = todo.pop()
-        count += 1
-        if count > MAX_NODES:
-            raise InvalidData(f"more than {MAX_NODES} values in one result (X3)")
-        if type(item) is dict or type(item) is list or type(item) is tuple:
-            inner = cast("dict[str, Any] | list[Any]", item)
-            if id(inner) in seen:
-                continue
-            seen.add(id(inner))
-            todo.extend(inner.values() if isinstance(inner, dict) else inner)
 
 
 def limit(result: Result, most: int) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from typing import ClassVar, cast
 
@@ -13,6 +12,8 @@ from ..lossless import repair_text
 
 MAX_MESSAGE = 2_000
 """How many characters of a failure's message are kept (X3)."""
+MAX_WORD = 256
+"""How many characters of its code, and of a provider's name for a request, are kept (X3)."""
 
 
 class Code(str, Enum):
@@ -103,13 +104,13 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def clean_failure(failure: Failure) -> Failure:
-    """Return ``failure`` with bounded text that the log can hold (S1, X3)."""
+    """Return ``failure`` with bounded text and numbers that the log can hold (S1, X3)."""
     message = repair_text(str(failure.message))[:MAX_MESSAGE]
-    code = failure.code.value if isinstance(failure.code, Enum) else repair_text(str(failure.code))
-    request_id = repair_text(str(failure.request_id)) if failure.request_id is not None else None
+    code = failure.code.value if isinstance(failure.code, Enum) else repair_text(str(failure.code))[:MAX_WORD]
+    request_id = repair_text(str(failure.request_id))[:MAX_WORD] if failure.request_id is not None else None
     asked = failure.retry_after
-    number = isinstance(asked, (int, float)) and not isinstance(asked, bool) and math.isfinite(asked)
-    status = failure.status if type(failure.status) is int else None
+    number = isinstance(asked, (int, float)) and not isinstance(asked, bool) and -1e12 < asked < 1e12
+    status = failure.status if type(failure.status) is int and 0 <= failure.status < 1_000 else None
     return Failure(message, code, status, asked if number else None, request_id)
 
 

@@ -1,7 +1,7 @@
 """``treadle explore``: visit every reachable state of the shipped kernel and check every property there.
 
-    python -m treadle_specs.exploration.explorer --ids 3
-    python -m treadle_specs.exploration.explorer --ids 2 --json --save counterexamples/
+    treadle explore --ids 3
+    treadle explore --ids 2 --json --save counterexamples/
 
 What is explored is ``treadle.kernel.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
 operation, in every state, with so many messages alive at once. Three profiles together cover it: the kernel without a
@@ -10,11 +10,10 @@ step limit, the step limit, and answers with more tool calls, where outcomes tha
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +186,7 @@ def explore_command(
     *,
     as_json: bool = False,
     jobs: int = 1,
-    save: str | None = None,
+    save: Path | None = None,
     out: Callable[[str], object] = sys.stdout.write,
 ) -> int:
     """Explore, tell what was found, and return the exit status: 0 when everything was visited and holds.
@@ -207,25 +206,7 @@ def explore_command(
         out("\n".join(report_lines(report)) + "\n")
     broken = report.counterexample
     if broken is not None and save is not None:
-        path = save_case(broken, Path(save))
+        path = save_case(broken, save)
         if not as_json:
             out(f"saved as {path}\n")
     return 0 if report.holds else 1
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.exploration.explorer``."""
-    parser = argparse.ArgumentParser(
-        prog="treadle explore", description="Visit every state of the kernel and check every property there."
-    )
-    parser.add_argument("--ids", type=int, default=3, help="messages alive at once (default 3)")
-    parser.add_argument("--max-seconds", type=float, help="time per profile")
-    parser.add_argument("--json", action="store_true", help="tell it to programs")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--save", metavar="FOLDER", help="write a counterexample's rig script there")
-    given = parser.parse_args(arguments)
-    return explore_command(given.ids, given.max_seconds, as_json=given.json, jobs=given.jobs, save=given.save)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

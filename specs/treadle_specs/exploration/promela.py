@@ -1,7 +1,7 @@
 """``treadle export promela``: the lifecycle table with its verbs as a model for spin, and spin's verdict on it.
 
-    python -m treadle_specs.exploration.promela > treadle.pml
-    python -m treadle_specs.exploration.promela --check
+    treadle export promela > treadle.pml
+    treadle export promela --check
 
 The model holds one tagged message among arbitrary others, which by data independence stands for each of any number. Its
 rows come from the table; verbs, calls, outcomes and laws are the functions of ``abstract``, translated.
@@ -9,7 +9,6 @@ rows come from the table; verbs, calls, outcomes and laws are the functions of `
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from treadle import TreadleError
 from treadle.testing import TABLE, Row
 
 from .abstract import calls, laws, outcomes, verbs
@@ -117,12 +117,16 @@ def _arguments(given: tuple[int, ...]) -> str:
 # --- asking spin ------------------------------------------------------------------------------------------------------
 
 
-class SpinMissing(Exception):
+class SpinMissing(TreadleError):
     """Spin or a C compiler is not installed."""
 
+    code = "SPIN_MISSING"
 
-class SpinBroke(Exception):
+
+class SpinBroke(TreadleError):
     """Spin or the compiler refused the model, which is a fault of the export."""
+
+    code = "SPIN_BROKE"
 
 
 @frozen
@@ -217,15 +221,15 @@ def promela_command(
         check: ask spin, and compare its number of states with the Python walk's.
         as_json: tell the verdict to programs.
         out: where it goes.
+
+    Raises:
+        SpinMissing: spin or a C compiler is not installed.
+        SpinBroke: the model was refused.
     """
     if not check:
         out(promela())
         return 0
-    try:
-        verdicts = verify()
-    except SpinMissing as missing:
-        out(f"{missing}\n")
-        return 2
+    verdicts = verify()
     walked = walk()
     agree = walked.states == verdicts[0].states
     holds = agree and walked.rule is None and not any(verdict.errors for verdict in verdicts)
@@ -239,18 +243,3 @@ def promela_command(
             out(f"{verdict.name:<24} {verdict.states:>9,} states {verdict.seconds:>6.2f} s  {state}: {meaning}\n")
         out(f"{'python walk':<24} {walked.states:>9,} states: {'the same' if agree else 'another number'}\n")
     return 0 if holds else 1
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.exploration.promela``."""
-    parser = argparse.ArgumentParser(
-        prog="treadle export promela", description="Write the lifecycle as a Promela model for spin."
-    )
-    parser.add_argument("--check", action="store_true", help="let spin verify the model instead of writing it")
-    parser.add_argument("--json", action="store_true", help="tell the verdict to programs")
-    given = parser.parse_args(arguments)
-    return promela_command(check=given.check, as_json=given.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """``treadle check LOG…``: read session logs and report every broken rule, with its id, event and line.
 
-    python -m treadle_specs.logs.checker session.jsonl
-    python -m treadle_specs.logs.checker --json sessions/*.jsonl
+    treadle check session.jsonl
+    treadle check --json sessions/*.jsonl
 
 A log may have been written by anyone who uses this vocabulary. Its header and events are read as stores read them; what
 cannot be read is reported as well, and reading goes on. A log that ends inside a turn is one whose process died or lives
@@ -10,7 +10,6 @@ still: that is told, and is a fault only with ``--finished``.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -220,19 +219,3 @@ def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Chec
             header, events = opened
             return check_events(events, str(path), header=header, finished=finished)
     return check_file(path, finished=finished)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.logs.checker``."""
-    parser = argparse.ArgumentParser(
-        prog="treadle check", description="Hold session logs to the rules, whoever wrote them."
-    )
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="session logs, as JSONL")
-    parser.add_argument("--json", action="store_true", help="one object per log, for programs")
-    parser.add_argument("--finished", action="store_true", help="a log that ends inside a turn is at fault")
-    given = parser.parse_args(arguments)
-    return check_command(given.logs, as_json=given.json, finished=given.finished)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -45,7 +45,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
     def run(*words: str, script: list[Any], tools: tuple[Any, ...] = ()) -> int:
         monkeypatch.setattr("treadle_cli.models.routes.echo_model", lambda: ScriptedModel(script))
         if tools:
-            monkeypatch.setattr("treadle_cli.run.command.EXAMPLE_TOOLS", tools)
+            monkeypatch.setattr("treadle_cli.run.options.EXAMPLE_TOOLS", tools)
         return main(["run", *words])
 
     return run

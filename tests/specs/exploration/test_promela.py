@@ -139,9 +139,8 @@ def test_the_command_writes_the_model() -> None:
 
 def test_without_spin_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    said: list[str] = []
-    assert promela.promela_command(check=True, out=said.append) == 2
-    assert "apt install spin" in said[0]
+    with pytest.raises(promela.SpinMissing, match="apt install spin"):
+        promela.promela_command(check=True)
 
 
 def test_the_command_tells_the_verdict(walked: Walk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ def test_every_deletion_duplication_and_swap_is_reported(name: str, logs: dict[s
     assert tally([events], renumber=False).unnoticed == ((f"without {last} {events[last].type}",) if quiet else ())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("T10", "N1", "I6", "T0", "T1", "Q2", "K5")
 def test_nearly_every_change_is_reported_although_the_log_was_numbered_anew(logs: dict[str, Log]) -> None:
     """What is left is another log that the contract permits, such as a delivery that came a little later."""

@@ -112,6 +112,7 @@ def test_the_check_fails_on_a_stale_page_and_on_a_rule_without_a_test(
     assert rule_table.main(["--check", "--root", str(root)]) == 0
 
 
+@pytest.mark.slow
 def test_every_rule_of_one_agent_is_held_by_a_test_and_no_test_cites_a_rule_that_is_none() -> None:
     _, rules = read_contract(rule_table.CONTRACT.read_text(encoding="utf-8"))
     assert len(rules) > 130

@@ -56,7 +56,7 @@ class ToolSettled:
 
 @frozen
 class AllowCall:
-    """Pre-execute: the call may go on, with other arguments if given (K2)."""
+    """Pre-execute: the call may go on, with other arguments if given, made plain JSON as what tools return (K2, K9)."""
 
     arguments: dict[str, Any] | None = None
 
@@ -85,7 +85,7 @@ class AcceptResult:
 
 @frozen
 class ReplaceResult:
-    """Post-execute: other content or another value takes the place of the tool's (K2)."""
+    """Post-execute: other content or another value, as a tool returns it, takes the place of the tool's (K2, K9)."""
 
     content: tuple[Block, ...] | None = None
     value: Any = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
-from ...errors import ConfigError, MisuseError
+from ...errors import MisuseError
 from ...ids import session_id
-from ...lossless import check_json
+from ...lossless import check_text
+from ..reading.documents import Document, Fault, Faulty, Place, error_of, faults_in, read_text
+from ..reading.yaml import read_yaml
 
 MAX_DOCUMENT = 256 * 1024
 """Characters that a preset's document may have (X3)."""
@@ -22,6 +24,12 @@ def _checked_id(_: Any, __: Any, value: Any) -> None:
         raise MisuseError(f"a preset's id has the form of a session's: {error}") from error
 
 
+def _checked_text(_: Any, attribute: Attribute[str], value: Any) -> None:
+    if not isinstance(value, str):
+        raise MisuseError(f"a preset's {attribute.name} is text, not {type(value).__name__} (O11)")
+    check_text(value, f"a preset's {attribute.name}")
+
+
 @frozen
 class PresetDefinition:
     """What declares a preset.
@@ -31,20 +39,26 @@ class PresetDefinition:
         document: the YAML list of its components.
         title: for people; the id unless given.
         description: for people.
+        where: its file, for errors; the id unless given.
+
+    Raises:
+        MisuseError: the id could not be a file's name, or something is no text that UTF-8 carries (S1).
     """
 
     id: str = field(validator=_checked_id)
-    document: str
-    title: str = ""
-    description: str = ""
+    document: str = field(validator=_checked_text)
+    title: str = field(default="", validator=_checked_text)
+    description: str = field(default="", validator=_checked_text)
+    where: str = ""
 
 
 @frozen
 class ComponentSpec:
-    """One entry of a document: a component's name, and what it is given."""
+    """One entry of a document: a component's name, what it is given, and where it stands: line and column."""
 
     name: str
     arguments: Any = None
+    place: Place = (1, 1)
 
     def split(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as a call takes them: a mapping by keyword, anything else as the only one."""
@@ -54,50 +68,39 @@ class ComponentSpec:
         return ((given,) if given is not None else ()), {}
 
 
-def parse_document(document: str) -> tuple[ComponentSpec, ...]:
-    """Read a document.
+def parse_document(document: str, where: str = "preset") -> tuple[ComponentSpec, ...]:
+    """Read a document; ``where`` names it in errors.
 
     Raises:
-        ConfigError: no YAML, no list of components, or something in it that JSON does not have.
+        ConfigError: no YAML, no list of components, or something in it that JSON does not have; every fault is named
+            with line and column.
     """
     if len(document) > MAX_DOCUMENT:
-        raise ConfigError(f"the document is longer than {MAX_DOCUMENT} characters (X3)")
-    entries = _load(document)
-    if entries is None:
-        return ()
+        raise error_of(where, [Fault(0, 0, f"the document is longer than {MAX_DOCUMENT:,} characters (X3)")])
+    try:
+        read = read_yaml(document)
+    except Faulty as error:
+        raise error_of(where, error.faults, "O11") from error
+    entries: Any = [] if read.value is None else read.value
     if not isinstance(entries, list):
-        raise ConfigError(f"a preset is a list of components, not {type(entries).__name__} (O11)")
-    return tuple([_component(number, entry) for number, entry in enumerate(cast("list[Any]", entries), 1)])
+        kind = type(entries).__name__
+        raise error_of(where, [read.fault((), f"a preset is a list of components, not {kind}")], "O11")
+    specs = [_component(read, number, entry) for number, entry in enumerate(cast("list[Any]", entries))]
+    wrong = [spec for spec in specs if isinstance(spec, Fault)]
+    if wrong:
+        raise error_of(where, wrong, "O11")
+    return tuple([spec for spec in specs if isinstance(spec, ComponentSpec)])
 
 
-def _load(document: str) -> Any:
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-        from ruamel.yaml.events import AliasEvent
-    except ImportError as error:
-        raise ConfigError("presets need ruamel.yaml: pip install 'treadle[config]'") from error
-    yaml: Any = YAML(typ="safe", pure=True)
-    try:
-        for happened in yaml.parse(document):
-            if isinstance(happened, AliasEvent):
-                raise ConfigError("aliases (*name) are not allowed in presets: a small text can stand for a huge one")
-        entries = yaml.load(document)
-        check_json(entries)
-    except YAMLError as error:
-        raise ConfigError(f"no valid YAML: {error}") from error
-    except (RecursionError, MisuseError) as error:
-        raise ConfigError(f"the document holds what JSON does not have: {error}") from error
-    return entries
-
-
-def _component(number: int, entry: Any) -> ComponentSpec:
-    if isinstance(entry, str):
-        return ComponentSpec(entry)
-    if not isinstance(entry, dict) or len(cast("dict[str, Any]", entry)) != 1:
-        raise ConfigError(f"component {number}: write 'name', or 'name: arguments' with one name per entry (O11)")
-    name, arguments = next(iter(cast("dict[str, Any]", entry).items()))
-    return ComponentSpec(name, arguments)
+def _component(read: Document, number: int, entry: Any) -> ComponentSpec | Fault:
+    place = read.places[number,]
+    if isinstance(entry, str) and entry:
+        return ComponentSpec(entry, place=place)
+    if isinstance(entry, dict) and len(cast("dict[str, Any]", entry)) == 1:
+        name, arguments = next(iter(cast("dict[str, Any]", entry).items()))
+        return ComponentSpec(name, arguments, place)
+    said = "write 'name', or 'name: arguments' with one name per entry"
+    return read.fault((number,), f"component {number + 1}: {said}")
 
 
 def read_definition(path: str | Path) -> PresetDefinition:
@@ -109,8 +112,9 @@ def read_definition(path: str | Path) -> PresetDefinition:
     """
     where = Path(path)
     try:
-        document = where.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: no readable preset: {error}") from error
+        document = read_text(where, 4 * MAX_DOCUMENT)
+    except (Faulty, OSError) as error:
+        raise error_of(f"{where}: no readable preset", faults_in(error)) from error
     first = document.partition("\n")[0]
-    return PresetDefinition(where.stem, document, first[1:].strip() if first.startswith("#") else "")
+    title = first[1:].strip() if first.startswith("#") else ""
+    return PresetDefinition(where.stem, document, title, where=str(where))

@@ -13,6 +13,7 @@ from ...hooks.dispatch import emit
 from ...hooks.points import PRESET_SELECTED, PresetChosen
 from ...hooks.reports import report_listener
 from ...hooks.scope import Disposer, Scope
+from ...lossless import check_text
 from ...words.events import PresetSelected, TurnStart
 from .components import SHIPPED, Component, Composition
 from .documents import PresetDefinition
@@ -95,8 +96,9 @@ class Presets:
         """Let documents name a component; ``component(composition, …)`` is called when one is loaded (O11).
 
         Raises:
-            MisuseError: the name is taken, or holds a colon.
+            MisuseError: the name is taken, holds a colon, or is no text that UTF-8 carries.
         """
+        check_text(name, "a component's name")
         if name in self._components or ":" in name:
             raise MisuseError(f"the component name {name!r} is taken, or holds a colon (O11)")
         self._components[name] = component

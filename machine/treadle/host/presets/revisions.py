@@ -10,7 +10,9 @@ from typing import Any, Literal, Self
 import trio
 from attrs import define, field, frozen
 
+from ...errors import ConfigError
 from ...hooks.scope import Scope
+from ..reading.documents import MAX_TOLD
 from .components import Component, Composition, find
 from .documents import ComponentSpec, PresetDefinition, parse_document
 
@@ -86,13 +88,12 @@ class Revision:
     async def load(self, registered: dict[str, Component], report: Report) -> None:
         """Run the components, in order. A failure is kept as the diagnosis, and everything is taken back (O9)."""
         try:
-            self.specs = parse_document(self.definition.document)
+            self.specs = parse_document(self.definition.document, self.where)
             for spec in self.specs:
                 await self._compose(spec, registered)
                 self.active += 1
         except Exception as error:
-            place = f"component {self.active + 1} ({self.specs[self.active].name}): " if self.specs else ""
-            self.error = f"{place}{error or type(error).__name__}"
+            self.error = "\n".join(self._diagnosis(error, registered))
             self.composition.services.clear()
             await self.scope.close(report)
         except BaseException:
@@ -102,6 +103,29 @@ class Revision:
             raise
         finally:
             self.settled.set()
+
+    @property
+    def where(self) -> str:
+        """What names its document in errors."""
+        return self.definition.where or self.definition.id
+
+    def _diagnosis(self, error: Exception, registered: dict[str, Component]) -> list[str]:
+        """Why it could not be loaded; when a component is not there, all that are not."""
+        if not self.specs:
+            return [str(error) or type(error).__name__]
+        wrong = [(self.active, error)]
+        if isinstance(error, ConfigError):
+            for index, spec in enumerate(self.specs[self.active + 1 :], self.active + 1):
+                try:
+                    find(spec.name, registered)
+                except ConfigError as other:
+                    wrong.append((index, other))
+        return [self._line(index, one) for index, one in wrong[:MAX_TOLD]]
+
+    def _line(self, index: int, error: Exception) -> str:
+        spec = self.specs[index]
+        line, column = spec.place
+        return f"{self.where}:{line}:{column}: component {index + 1} ({spec.name}): {error or type(error).__name__}"
 
     async def _compose(self, spec: ComponentSpec, registered: dict[str, Component]) -> None:
         component = find(spec.name, registered)
