@@ -47,12 +47,12 @@ def run(
         session: where the session is kept, and which one.
         config: a configuration that says all of this instead.
     """
-    choices = _choices(agent, model, session, config)
+    choices = choices_of(agent, model, session, config)
     text = prompt_text(prompt)
     return trio.run(converse, choices) if text is None else trio.run(answer_once, choices, text)
 
 
-def _choices(agent: AgentWords, model: ModelWords, session: SessionWords, config: ConfigWords) -> Choices:
+def choices_of(agent: AgentWords, model: ModelWords, session: SessionWords, config: ConfigWords) -> Choices:
     """What all options together ask for.
 
     Raises:

@@ -74,7 +74,7 @@ async def answer_once(choices: Choices, prompt: str) -> Exit:
     narrator = Narrator(screen)
     async with interrupts.received():
         with way_out.scope:
-            async with _partner(choices, narrator, Approval(screen, everything=choices.approves)) as partner:
+            async with partner_of(choices, narrator, Approval(screen, everything=choices.approves)) as partner:
                 agent = partner.agent
 
                 def stop(_: bool) -> None:
@@ -118,7 +118,7 @@ async def _talk(
         if editor is not None:
             editor.on_interrupt = interrupts.interrupt
         with way_out.scope:
-            async with _partner(choices, narrator, approval) as partner:
+            async with partner_of(choices, narrator, approval) as partner:
                 conversation = Conversation(partner.agent, screen, way_out, typing, approval.answer)
                 interrupts.on_interrupt = conversation.interrupt
                 if editor is not None:
@@ -180,7 +180,8 @@ def _status(way_out: WayOut, narrator: Narrator, ended: Exit) -> Exit:
 
 
 @asynccontextmanager
-async def _partner(choices: Choices, narrator: Narrator, approval: Approval) -> AsyncGenerator[Partner]:
+async def partner_of(choices: Choices, narrator: Narrator, approval: Approval) -> AsyncGenerator[Partner]:
+    """Put host and agent together; leaving the block ends both."""
     async with AsyncExitStack() as stack:
         stack.enter_context(_logging_to(narrator.screen))
         if choices.declared is not None:
