@@ -20,9 +20,10 @@ async def http(server: HTTPServer) -> AsyncGenerator[tuple[Any, Any]]:
     timeout = httpx2.Timeout(limits.start_seconds, read=limits.call_seconds)
     # What is packed could unpack to any length: nothing packed is asked for, and none is taken.
     headers = {"accept-encoding": "identity", **server.headers}
+    auth = server.auth() if server.auth is not None else None
     carrier = Bounded(httpx2.AsyncHTTPTransport(trust_env=False), limits.message_bytes)
     async with (
-        httpx2.AsyncClient(transport=carrier, headers=headers, timeout=timeout) as client,
+        httpx2.AsyncClient(transport=carrier, headers=headers, timeout=timeout, auth=auth) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=limits.message_bytes) as streams,
     ):
         yield streams

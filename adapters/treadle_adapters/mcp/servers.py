@@ -94,10 +94,13 @@ class HTTPServer(_Server):
     Attributes:
         url: its address.
         headers: sent with every request; never shown.
+        auth: makes what authenticates requests: an ``httpx2.Auth``, such as the SDK's ``OAuthClientProvider``. It is asked
+            once for each connection.
     """
 
     url: str
     headers: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False)
+    auth: Callable[[], Any] | None = field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not re.match(r"https?://[^/\s]", self.url):
