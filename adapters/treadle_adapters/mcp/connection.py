@@ -113,9 +113,11 @@ class Connection:
             try:
                 if before is not None:
                     await before.wait()  # the process of the connection before
+                await trio.sleep(max(0.0, self._not_before - trio.current_time()))
                 await self._live(attempt)
             finally:
-                self._attempt = None
+                if self._attempt is attempt:
+                    self._attempt = None
                 attempt.over.set()
                 over.set()
 
@@ -139,6 +141,7 @@ class Connection:
                 self._attempt = None
                 self._listed()
                 attempt.over.set()
+                assert session is not None
                 await session.lost.wait()
         except Exception as error:
             if session is None:
@@ -208,5 +211,3 @@ def _why(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return describe(error)[:500]  # pyright: ignore[reportUnknownArgumentType]
-
-

@@ -19,7 +19,9 @@ def output_of(result: types.CallToolResult) -> ToolOutput:
     value = result.structured_content
     content = blocks_of(result.content)
     if result.is_error:
-        return ToolOutput(content or "the server says that the call failed, and not why", is_error=True, code="TOOL_FAILED")
+        return ToolOutput(
+            content or "the server says that the call failed, and not why", is_error=True, code="TOOL_FAILED"
+        )
     return ToolOutput(content or None, value=value)
 
 

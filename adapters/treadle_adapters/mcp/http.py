@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from .servers import HTTPServer
 from .wire import NOT_SENT
 
+
 @asynccontextmanager
 async def http(server: HTTPServer) -> AsyncGenerator[tuple[Any, Any]]:
     """Speak with a server until the block is left."""

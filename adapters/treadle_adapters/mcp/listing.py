@@ -82,5 +82,3 @@ def _tool(callee: Callee, item: Any) -> Tool:
         made = Tool(**options)
         LOGGER.warning("server of tools %s: %s: its output is not checked: %s", callee.name, name[:80], describe(error))
         return made
-
-

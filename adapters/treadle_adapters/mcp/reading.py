@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -13,7 +14,11 @@ from .connection import Connection
 from .listing import tool_name
 
 if TYPE_CHECKING:
+    from mcp import Client
+
     from .session import Session
+
+T = TypeVar("T")
 
 RESOURCES = {
     "type": "object",
@@ -65,14 +70,14 @@ class Reading:
         """A resource as blocks. Errors are those of ``resource``."""
         from .content import contents_block
 
-        result = await self._ask("resource", uri, lambda session: session.client.read_resource(uri))
+        result = await self._ask("resource", uri, lambda client: client.read_resource(uri))
         return ToolOutput(tuple([contents_block(item) for item in result.contents]))
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> str:
         """The text of a prompt, its messages one after the other. Errors are those of ``resource``."""
         from .content import blocks_of
 
-        result = await self._ask("prompt", name, lambda session: session.client.get_prompt(name, arguments))
+        result = await self._ask("prompt", name, lambda client: client.get_prompt(name, arguments))
         texts = [text_of(blocks_of([message.content])) for message in result.messages]
         if all([message.role == "user" for message in result.messages]):
             return "\n\n".join(texts)
@@ -80,27 +85,30 @@ class Reading:
 
     async def resources(self, cursor: str | None) -> str:
         """What resources there are, a line each."""
-        page = await self._ask("list", "resources", lambda session: session.client.list_resources(cursor=cursor))
-        lines = [f"{item.uri}  {item.name}" + (f": {item.description}" if item.description else "") for item in page.resources]
+        page = await self._ask("list", "resources", lambda client: client.list_resources(cursor=cursor))
+        lines = [
+            f"{item.uri}  {item.name}" + (f": {item.description}" if item.description else "")
+            for item in page.resources
+        ]
         if cursor is None:
-            there = await self._ask("list", "templates", lambda session: session.client.list_resource_templates())
+            there = await self._ask("list", "templates", lambda client: client.list_resource_templates())
             lines += [f"{item.uri_template}  {item.name} (a template)" for item in there.resource_templates]
         return _listed(lines, page.next_cursor)
 
     async def prompts(self, cursor: str | None) -> str:
         """What prompts there are, a line each, with their arguments."""
-        page = await self._ask("list", "prompts", lambda session: session.client.list_prompts(cursor=cursor))
+        page = await self._ask("list", "prompts", lambda client: client.list_prompts(cursor=cursor))
         lines: list[str] = []
         for item in page.prompts:
             takes = ", ".join([f"{one.name}{'' if one.required else '?'}" for one in item.arguments or ()])
             lines.append(f"{item.name}({takes})" + (f": {item.description}" if item.description else ""))
         return _listed(lines, page.next_cursor)
 
-    async def _ask(self, kind: str, what: str, ask: Any) -> Any:
+    async def _ask(self, kind: str, what: str, ask: Callable[[Client], Awaitable[T]]) -> T:
         session: Session = await self._connection.need()
         try:
             with trio.fail_after(self._connection.server.limits.call_seconds):
-                return await ask(session)
+                return await ask(session.client)
         except Exception as error:
             raise ServerRefused(f"server {self._connection.name}: {kind} {what!r}: {describe(error)}") from error
 

@@ -213,7 +213,9 @@ def servers_declared(tables: Any, where: Path, variable: Callable[[str], str | N
 def _declared(table: _Table, where: Path, variable: Callable[[str], str | None]) -> Server:
     if (table.command is None) == (table.url is None):
         raise MisuseError("give either command or url")
-    limits = evolve(Limits(), **{key: int(value) if value == int(value) else value for key, value in table.limits.items()})
+    limits = evolve(
+        Limits(), **{key: int(value) if value == int(value) else value for key, value in table.limits.items()}
+    )
     if table.url is not None:
         headers = dict(table.headers)
         for header, name in table.headers_env.items():

@@ -11,6 +11,7 @@ import mcp_types as types
 import trio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import treadle
@@ -156,7 +157,10 @@ class Session:
         except MCPError as error:
             return self._refused(error)
         except Exception as error:
-            return _failed(f"the server's answer cannot be read: {describe(error)}. It may have taken effect.", "TOOL_ANSWER_INVALID")
+            return _failed(
+                f"the server's answer cannot be read: {describe(error)}. It may have taken effect.",
+                "TOOL_ANSWER_INVALID",
+            )
         finally:
             del self._runs[run]
             _RUN.reset(mark)
@@ -187,11 +191,12 @@ class Session:
         run = _RUN.get()
         return run if run is not None else next(iter(self._runs)) if len(self._runs) == 1 else None
 
-    async def elicit(self, _: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """A server asks a person."""
+        del context  # it names the session, which is this one
         run = self._whose()
         form = isinstance(params, types.ElicitRequestFormParams)
-        schema = cast("dict[str, Any]", params.requested_schema) if form else None
+        schema = params.requested_schema if form else None
         asked = Elicitation(
             self._name, params.message, schema, None if form else params.url, run.agent if run is not None else None
         )
@@ -209,9 +214,10 @@ class Session:
         return types.ElicitResult(action="decline" if isinstance(answer, Decline) else "cancel")
 
     async def sample(
-        self, _: Any, params: types.CreateMessageRequestParams
+        self, context: Any, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         """A server asks for an answer of a model."""
+        del context
         run = self._whose()
         request = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         asked = Sampling(self._name, request, run.agent if run is not None else None)
@@ -279,9 +285,9 @@ async def connected(name: str, server: Server, root: Scope, listed: Callable[[],
         raise trio.TooSlowError(f"it did not start within {server.limits.start_seconds:g} s")
 
 
-def _progress(run: ToolRun) -> Callable[[float, float | None, str | None], Any]:
-    async def told(done: float, total: float | None, message: str | None) -> None:
-        tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, message or "", done, total))
+def _progress(run: ToolRun) -> ProgressFnT:
+    async def told(progress: float, total: float | None, message: str | None) -> None:
+        tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, message or "", progress, total))
         await trio.lowlevel.checkpoint()
 
     return told

@@ -75,7 +75,7 @@ async def _read(process: trio.Process, target: Any, most: int, lost: Callable[[s
     async with target:
         try:
             async for chunk in process.stdout:
-                for line in lines.feed(chunk):
+                for line in lines.feed(bytes(chunk)):
                     message = line if isinstance(line, SessionMessage) else _parsed(line)
                     if message is None:
                         lost(f"it sent a message of more than {most:,} bytes that answers nothing")

@@ -6,7 +6,6 @@ import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 
-
 import trio
 
 from treadle import Agent, Host, MisuseError, Tool
@@ -128,7 +127,7 @@ class _Attachment:
         self._stop_asking: Disposer | None = None
         self._stop = scope.on(SYSTEM_PROMPT_ASSEMBLE, self._before_step)
 
-    async def _before_step(self, assembly: PromptAssembly, proceed: Callable[[], Awaitable[Prompt]]) -> Prompt:
+    async def _before_step(self, _: PromptAssembly, proceed: Callable[[], Awaitable[Prompt]]) -> Prompt:
         connection = self._connection
         session = connection.session
         if self._version != connection.version or not self._version or (session is not None and session.changed):
@@ -192,5 +191,3 @@ class _Attachment:
         if self._stop_asking is not None:
             self._stop_asking()
             self._stop_asking = None
-
-

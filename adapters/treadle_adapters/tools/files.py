@@ -72,7 +72,9 @@ def edited(folder: Folder, path: str, old: str, new: str, every: bool) -> tuple[
     if count == 0:
         raise EditMisfit(f"{path}: the text to replace is not there; read the file and give it exactly")
     if count > 1 and not every:
-        raise EditMisfit(f"{path}: the text to replace is there {count} times; give more of what is around it, or `every`")
+        raise EditMisfit(
+            f"{path}: the text to replace is there {count} times; give more of what is around it, or `every`"
+        )
     return before, before.replace(old, new)
 
 
@@ -80,7 +82,11 @@ def difference(path: str, before: str, after: str) -> str:
     """What changes, line by line, up to a bound."""
     lines = difflib.unified_diff(_split(before), _split(after), f"{path} (now)", f"{path} (then)", lineterm="", n=2)
     shown = "\n".join(lines)
-    return shown if len(shown) <= MOST_DIFF else f"{shown[:MOST_DIFF]}\n[cut: {MOST_DIFF} of {len(shown)} characters shown]"
+    return (
+        shown
+        if len(shown) <= MOST_DIFF
+        else f"{shown[:MOST_DIFF]}\n[cut: {MOST_DIFF} of {len(shown)} characters shown]"
+    )
 
 
 def file_tools(folder: Folder) -> tuple[Tool, ...]:

@@ -98,7 +98,9 @@ class Folder:
         """The names of a path. An absolute one counts if it begins with the root's own."""
         shown = path if whole is None else whole
         if len(path) > LONGEST or not path.isprintable():
-            raise OutsideFolder(f"{shown[:200]!r} is no path that is taken: it is too long, or has characters that cannot be shown")
+            raise OutsideFolder(
+                f"{shown[:200]!r} is no path that is taken: it is too long, or has characters that cannot be shown"
+            )
         if path.startswith("/"):
             root = str(self.root).rstrip("/")
             if path != root and not path.startswith(f"{root}/"):

@@ -74,7 +74,7 @@ class LocalTools:
         disposers: list[Disposer] = []
         try:
             for tool in self.tools:
-                disposers.append(registry.register(tool))
+                disposers.append(registry.register(tool))  # noqa: PERF401  # those before one that fails are taken back
         except BaseException:
             for dispose in disposers:
                 dispose()
@@ -105,7 +105,9 @@ class LocalTools:
         try:
             if name == "edit_file":
                 path = arguments["path"]
-                before, after = edited(self._folder, path, arguments["old"], arguments["new"], arguments.get("every", False))
+                before, after = edited(
+                    self._folder, path, arguments["old"], arguments["new"], arguments.get("every", False)
+                )
                 return AskCall(f"may {path} be changed?\n{difference(path, before, after)}")
             if name == "write_file":
                 return self._write_question(arguments["path"], arguments["content"])

@@ -86,7 +86,7 @@ async def _follow(process: trio.Process, output: Output, run: ToolRun) -> None:
 async def _take(process: trio.Process, output: Output, run: ToolRun) -> None:
     assert process.stdout is not None
     async for chunk in process.stdout:
-        tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, output.add(chunk)))
+        tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, output.add(bytes(chunk))))
     output.ended.set()
 
 
@@ -120,5 +120,3 @@ class Output:
         missing = self._size - len(self._head) - len(tail)
         between = f"\n[{missing:,} bytes left out]\n".encode() if missing else b""
         return (bytes(self._head) + between + bytes(tail)).decode("utf-8", "replace").rstrip("\n")
-
-

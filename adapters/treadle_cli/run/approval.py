@@ -44,7 +44,10 @@ class Approval:
         if self._everything or name in self._always:
             return True
         if not self.present:
-            self._screen.note(("  not approved: ", "yellow"), (f"nobody is here to be asked ({name}); --yes approves all calls", "dim"))
+            self._screen.note(
+                ("  not approved: ", "yellow"),
+                (f"nobody is here to be asked ({name}); --yes approves all calls", "dim"),
+            )
             return False
         asked = _Question(name)
         self._open.append(asked)

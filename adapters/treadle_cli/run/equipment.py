@@ -63,5 +63,3 @@ def _need_sdk() -> None:
     with extra_for("servers of tools need", "mcp"):
         if find_spec("mcp") is None:  # imported when the first server is started
             raise ModuleNotFoundError(name="mcp")
-
-

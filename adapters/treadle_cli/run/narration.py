@@ -24,7 +24,6 @@ from treadle.hooks import (
 from treadle.models import ReasoningDelta, TextDelta, text_of
 from treadle.printable import call_text, one_line
 from treadle.session import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
-
 from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
 
 from ..exits import advice_for

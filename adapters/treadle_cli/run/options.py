@@ -72,7 +72,13 @@ class AgentWords:
             MisuseError: a name is no ``module:attribute``.
         """
         _, names = local_kinds(self.tools or ())
-        return tools_named(names, Path.cwd()) if names else () if self.no_tools or self.tools or self.mcp else EXAMPLE_TOOLS
+        return (
+            tools_named(names, Path.cwd())
+            if names
+            else ()
+            if self.no_tools or self.tools or self.mcp
+            else EXAMPLE_TOOLS
+        )
 
     def equipment(self) -> tuple[Equipment, ...]:
         """What the host is furnished with beside that.

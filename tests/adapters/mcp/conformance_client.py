@@ -21,6 +21,7 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
 
 from treadle import AgentOptions, Answer, Call, Host, ModelRequest, ScriptedModel, ToolResultMessage
 from treadle_adapters.mcp import MCP_ELICITATION, Accept, HTTPServer, Limits, MCPTools
@@ -68,7 +69,7 @@ def oauth(url: str) -> Any:
         storage.client = OAuthClientInformationFull(
             client_id=CONTEXT["client_id"],
             client_secret=CONTEXT.get("client_secret"),
-            redirect_uris=[HERE],
+            redirect_uris=[AnyUrl(HERE)],
             token_endpoint_auth_method="client_secret_basic",
         )
     answers: list[AuthorizationCodeResult] = []
@@ -85,7 +86,7 @@ def oauth(url: str) -> Any:
 
     wanted = OAuthClientMetadata(
         client_name="treadle",
-        redirect_uris=[HERE],
+        redirect_uris=[AnyUrl(HERE)],
         grant_types=["authorization_code", "refresh_token"],
         response_types=["code"],
     )

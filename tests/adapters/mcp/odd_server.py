@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 RECORD, MODE = sys.argv[1], sys.argv[2]
 READ_ONLY = {"readOnlyHint": True}
@@ -29,7 +30,10 @@ tools = {
     "flood": {"annotations": READ_ONLY},
     "garbage": {"annotations": READ_ONLY},
     "strangers": {"annotations": READ_ONLY},
-    "lie": {"outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, "annotations": READ_ONLY},
+    "lie": {
+        "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        "annotations": READ_ONLY,
+    },
     "fail": {"annotations": READ_ONLY},
     "refuse": {"annotations": READ_ONLY},
     "malformed": {"annotations": READ_ONLY},
@@ -73,10 +77,12 @@ def text(told, **more):
 
 
 def listing():
-    return [{"name": name, "description": f"Does {name}.", "inputSchema": PLAIN, **tool} for name, tool in tools.items()]
+    return [
+        {"name": name, "description": f"Does {name}.", "inputSchema": PLAIN, **tool} for name, tool in tools.items()
+    ]
 
 
-def call(id, name, arguments, meta):
+def call(id, name, arguments, meta):  # noqa: C901  # one branch for each tool
     if name == "echo":
         return text(arguments.get("text", ""))
     if name in ("harm", "unsaid", "good", "output"):
@@ -116,7 +122,12 @@ def call(id, name, arguments, meta):
         return None
     if name == "steps":
         for number in range(3):
-            params = {"progressToken": meta.get("progressToken"), "progress": number + 1, "total": 3, "message": f"step {number}"}
+            params = {
+                "progressToken": meta.get("progressToken"),
+                "progress": number + 1,
+                "total": 3,
+                "message": f"step {number}",
+            }
             write(method="notifications/progress", params=params)
         return text("stepped")
     if name == "change":
@@ -148,7 +159,7 @@ def call(id, name, arguments, meta):
 
 
 def answer(message):
-    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}  # noqa: A001  # the protocol's word
     if method is None:
         asked = waiting.pop(id, None)
         if asked is not None:
@@ -170,7 +181,7 @@ if MODE == "dead":
     sys.exit(7)
 if MODE == "babbling":
     print("Welcome! Press any key.", flush=True)
-with open(RECORD, "a", encoding="utf-8") as record:
+with Path(RECORD).open("a", encoding="utf-8") as record:
     record.write(json.dumps({"method": "started", "pid": os.getpid()}) + "\n")
     record.flush()
     for line in sys.stdin:

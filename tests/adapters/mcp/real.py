@@ -39,5 +39,7 @@ def real_command(name: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module)
 
 
-LEFT_GENERATORS = pytest.mark.filterwarnings("ignore:Async generator .(mcp|httpx2|httpcore2|treadle_adapters.mcp.http)[.]")
+LEFT_GENERATORS = pytest.mark.filterwarnings(
+    "ignore:Async generator .(mcp|httpx2|httpcore2|treadle_adapters.mcp.http)[.]"
+)
 """For tests over HTTP: the SDK leaves generators to the garbage collector; what they hold it closes itself."""

@@ -1,6 +1,7 @@
 """A server on the SDK's newest revision: ``python sdk_server.py RECORD stdio`` or ``python sdk_server.py RECORD http PORT``."""
 
 import sys
+from pathlib import Path
 
 import anyio
 from mcp.server import MCPServer
@@ -12,7 +13,7 @@ server = MCPServer("sdk")
 
 
 def note(told: str) -> None:
-    with open(RECORD, "a", encoding="utf-8") as record:
+    with Path(RECORD).open("a", encoding="utf-8") as record:
         record.write(told + "\n")
 
 

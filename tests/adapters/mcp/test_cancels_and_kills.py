@@ -14,6 +14,7 @@ import trio.testing
 from attrs import evolve
 
 from tests.adapters.mcp.stage import Stage, staged
+from tests.adapters.waiting import eventually
 from tests.hosts import create
 from tests.invariants import check_invariants
 from treadle import Aborted, Answer, Call, Completed
@@ -23,9 +24,7 @@ KILLS = 12
 
 
 async def eventually_read(stage: Stage, method: str, count: int) -> None:
-    with trio.fail_after(60):
-        while len(stage.read(method)) < count:
-            await trio.sleep(0.02)
+    await eventually(lambda: len(stage.read(method)) >= count)
 
 
 @pytest.mark.rule("C4", "C10")
@@ -56,9 +55,9 @@ async def test_five_hundred_cancels_at_random_moments(tmp_path: Path) -> None:
         assert codes <= {None, "ABORTED", "ABORTED_BEFORE_DISPATCH"}
         called = {one["id"] for one in stage.read("tools/call") if one["params"]["name"] == "wait"}
         assert len(called) > AGENTS * CANCELS // 4  # the moments are not all too early
-        with trio.fail_after(60):
-            while called - {one["params"]["requestId"] for one in stage.read("notifications/cancelled")}:
-                await trio.sleep(0.05)
+        await eventually(
+            lambda: called <= {one["params"]["requestId"] for one in stage.read("notifications/cancelled")}
+        )
 
 
 @pytest.mark.slow

@@ -66,12 +66,23 @@ def suite() -> list[str]:
 
 
 def run(scenario: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [*suite(), "client", "--command", f"{sys.executable} {CLIENT}", "--scenario", scenario, "--timeout", "60000"]
+    command = [
+        *suite(),
+        "client",
+        "--command",
+        f"{sys.executable} {CLIENT}",
+        "--scenario",
+        scenario,
+        "--timeout",
+        "60000",
+    ]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
 
 
 def test_every_scenario_of_the_suite_is_known(tmp_path: Path) -> None:
-    listed = subprocess.run([*suite(), "list", "--client"], capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    listed = subprocess.run(
+        [*suite(), "list", "--client"], capture_output=True, text=True, cwd=tmp_path, check=True
+    ).stdout
     assert re.findall(r"^  - (\S+)", listed, re.MULTILINE) == SCENARIOS
 
 

@@ -14,6 +14,7 @@ import trio
 
 from tests.adapters.mcp.real import LEFT_GENERATORS
 from tests.adapters.mcp.test_real_servers import free_port
+from tests.adapters.waiting import eventually
 from tests.hosts import create, hosted
 from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolResultMessage
 from treadle_adapters.mcp import MCP_ELICITATION, Accept, HTTPServer, MCPTools, Server, StdioServer
@@ -26,7 +27,7 @@ pytestmark = LEFT_GENERATORS
 @asynccontextmanager
 async def served(kind: str, record: Path) -> AsyncIterator[Server]:
     """The server, over either transport."""
-    record.touch()
+    await trio.Path(record).touch()
     if kind == "stdio":
         yield StdioServer((sys.executable, SERVER, str(record), "stdio"), asks="never")
         return
@@ -87,14 +88,11 @@ async def test_a_cancel_reaches_the_server(kind: str, tmp_path: Path) -> None:
     async with talking(kind, record) as (_, agent, model):
 
         async def cancel() -> None:
-            while "waiting" not in record.read_text():
-                await trio.sleep(0.01)
+            await eventually(lambda: "waiting" in record.read_text())
             agent.cancel()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel)
             assert (await call(agent, model, "wait")).startswith("ABORTED: ")
-        with trio.fail_after(30):
-            while "cancelled" not in record.read_text():
-                await trio.sleep(0.01)
+        await eventually(lambda: "cancelled" in record.read_text())
         assert await call(agent, model, "echo", {"text": "next"}) == "next"

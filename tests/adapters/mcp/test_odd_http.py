@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-import trio
 
 from tests.adapters.mcp.real import LEFT_GENERATORS
 from tests.adapters.mcp.test_real_servers import told
+from tests.adapters.waiting import eventually
 from tests.hosts import create, hosted
 from tests.invariants import check_invariants
 from treadle import Answer, Call, ScriptedModel, ToolResultMessage
@@ -38,22 +38,35 @@ class Odd(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         kind = type(self)
         kind.seen.append({**message, "headers": dict(self.headers)})
-        id, method = message.get("id"), message.get("method")
+        id, method = message.get("id"), message.get("method")  # noqa: A001  # the protocol's word
         if id is None:
-            return self.reply(b"", 202)
+            self.reply(b"", 202)
+            return
         if method == "initialize":
             kind.sessions += 1
-            self.result(id, {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": "1"}})
+            self.result(
+                id,
+                {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "o", "version": "1"},
+                },
+            )
         elif method == "tools/list":
             hints = {"readOnlyHint": True}
-            self.result(id, {"tools": [{"name": name, "inputSchema": {"type": "object"}, "annotations": hints} for name in TOOLS]})
+            self.result(
+                id,
+                {"tools": [{"name": name, "inputSchema": {"type": "object"}, "annotations": hints} for name in TOOLS]},
+            )
         elif method == "tools/call":
             self.call(id, message["params"]["name"])
         else:
             self.reply(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}).encode())
 
     def call(self, id: Any, tool: str) -> None:
-        whole = json.dumps({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "well"}]}}).encode()
+        whole = json.dumps(
+            {"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "well"}]}}
+        ).encode()
         if tool == "huge":
             self.reply(b" " * 50_000_000 + whole)
         elif tool == "packed":
@@ -91,7 +104,7 @@ class Odd(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.reply(b"", 405)
 
-    do_DELETE = do_GET
+    do_DELETE = do_GET  # noqa: N815  # the server looks for this name
 
     def log_message(self, format: str, *args: object) -> None: ...
 
@@ -167,12 +180,10 @@ async def test_a_cancel_is_told_to_a_server_over_http() -> None:
             MCPTools({"o": HTTPServer(url, limits=LIMITS)}).attach(host)
             agent = (await create(host)).agent
             agent.followup("go")
-            with trio.fail_after(30):
-                while not [one for one in handler.seen if one.get("method") == "tools/call"]:
-                    await trio.sleep(0.01)
-                agent.cancel()
-                await agent.when_idle()
-                while not (told := [one for one in handler.seen if one.get("method") == "notifications/cancelled"]):
-                    await trio.sleep(0.01)
+            await eventually(lambda: [one for one in handler.seen if one.get("method") == "tools/call"])
+            agent.cancel()
+            await agent.when_idle()
+            await eventually(lambda: [one for one in handler.seen if one.get("method") == "notifications/cancelled"])
+            told = [one for one in handler.seen if one.get("method") == "notifications/cancelled"]
         (call,) = [one for one in handler.seen if one.get("method") == "tools/call"]
         assert told[0]["params"]["requestId"] == call["id"]

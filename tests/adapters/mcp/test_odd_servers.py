@@ -11,8 +11,10 @@ import trio
 import trio.testing
 
 from tests.adapters.mcp.stage import alive, staged
+from tests.adapters.waiting import eventually
 from tests.hosts import create
 from treadle import Aborted, Call, Text
+from treadle.models import ToolResult
 from treadle_adapters.mcp import (
     MCP_ELICITATION,
     MCP_SAMPLING,
@@ -27,8 +29,8 @@ from treadle_adapters.mcp import (
 from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
 
 
-def told(result: object) -> str:
-    return "".join([block.text for block in result.content if isinstance(block, Text)])  # pyright: ignore
+def told(result: ToolResult) -> str:
+    return "".join([block.text for block in result.content if isinstance(block, Text)])
 
 
 async def test_a_tool_is_called_and_its_answer_is_the_result(tmp_path: Path) -> None:
@@ -70,20 +72,23 @@ async def test_what_may_do_harm_needs_approval_and_what_only_reads_does_not(tmp_
 
 
 @pytest.mark.parametrize(("asks", "codes"), [("never", (None, None)), ("always", ("NOT_APPROVED", "NOT_APPROVED"))])
-async def test_who_attaches_a_server_decides_what_is_asked(tmp_path: Path, asks: str, codes: tuple[object, ...]) -> None:
+async def test_who_attaches_a_server_decides_what_is_asked(
+    tmp_path: Path, asks: str, codes: tuple[object, ...]
+) -> None:
     async with staged(tmp_path, approve=None, asks=asks) as stage:
         results = await stage.calls(Call("odd__echo", {}), Call("odd__harm", {}))
         assert tuple(result.code for result in results) == codes
 
 
 @pytest.mark.parametrize("how", ["dies", "killed"])
-async def test_a_call_whose_server_ends_has_an_unknown_outcome_and_the_server_comes_back(tmp_path: Path, how: str) -> None:
+async def test_a_call_whose_server_ends_has_an_unknown_outcome_and_the_server_comes_back(
+    tmp_path: Path, how: str
+) -> None:
     async with staged(tmp_path) as stage:
         if how == "killed":
 
             async def kill() -> None:
-                while not stage.read("tools/call"):
-                    await trio.sleep(0.01)
+                await eventually(lambda: stage.read("tools/call"))
                 os.kill(stage.pids()[0], signal.SIGKILL)
 
             async with trio.open_nursery() as nursery:
@@ -115,17 +120,14 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Pat
     async with staged(tmp_path) as stage:
 
         async def cancel() -> None:
-            while not stage.read("tools/call"):
-                await trio.sleep(0.01)
+            await eventually(lambda: stage.read("tools/call"))
             stage.agent.cancel()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel)
             result = await stage.call("wait")
         assert result.code == "ABORTED"
-        with trio.fail_after(10):
-            while not stage.read("notifications/cancelled"):
-                await trio.sleep(0.01)
+        await eventually(lambda: stage.read("notifications/cancelled"))
         (cancelled,) = stage.read("notifications/cancelled")
         assert cancelled["params"]["requestId"] == stage.read("tools/call")[0]["id"]
         assert told(await stage.call("echo", {"text": "next"})) == "next"
@@ -136,8 +138,7 @@ async def test_a_server_that_reads_nothing_holds_up_no_cancel(tmp_path: Path) ->
     async with staged(tmp_path) as stage:
 
         async def cancel() -> None:
-            while not stage.read("tools/call"):
-                await trio.sleep(0.01)
+            await eventually(lambda: stage.read("tools/call"))
             began = trio.current_time()
             stage.agent.cancel()
             assert isinstance(await stage.agent.when_idle(), Aborted)
@@ -153,9 +154,7 @@ async def test_a_call_takes_no_longer_than_it_may(tmp_path: Path) -> None:
     async with staged(tmp_path, limits=Limits(call_seconds=0.5, end_seconds=0.2)) as stage:
         result = await stage.call("wait")
         assert result.code == "TOOL_TIMEOUT"
-        with trio.fail_after(10):
-            while not stage.read("notifications/cancelled"):
-                await trio.sleep(0.01)
+        await eventually(lambda: stage.read("notifications/cancelled"))
 
 
 async def test_an_answer_of_fifty_megabytes_is_not_taken_and_other_calls_go_on(tmp_path: Path) -> None:
@@ -192,7 +191,12 @@ async def test_what_is_no_message_or_no_known_request_does_no_harm(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("tool", "code"),
-    [("lie", "TOOL_ANSWER_INVALID"), ("malformed", "TOOL_ANSWER_INVALID"), ("fail", "TOOL_FAILED"), ("refuse", "TOOL_REFUSED")],
+    [
+        ("lie", "TOOL_ANSWER_INVALID"),
+        ("malformed", "TOOL_ANSWER_INVALID"),
+        ("fail", "TOOL_FAILED"),
+        ("refuse", "TOOL_REFUSED"),
+    ],
 )
 async def test_each_way_to_fail_has_its_code(tmp_path: Path, tool: str, code: str) -> None:
     async with staged(tmp_path) as stage:
@@ -200,7 +204,9 @@ async def test_each_way_to_fail_has_its_code(tmp_path: Path, tool: str, code: st
         assert told(await stage.call("echo", {"text": "next"})) == "next"
 
 
-async def test_odd_schemas_and_names_cost_their_tools_and_no_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_odd_schemas_and_names_cost_their_tools_and_no_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with staged(tmp_path, "strange") as stage:
         assert (await stage.call("good")).is_error is False
         assert {tool.name for tool in stage.agent.tools.list()} == {"odd__good", "odd__output", "odd__"}
@@ -221,7 +227,9 @@ async def test_progress_is_told(tmp_path: Path) -> None:
         news: list[ToolProgress] = []
         stage.host.on(TOOL_PROGRESS, news.append)
         await stage.call("steps")
-        assert sorted([(one.done, one.total, one.text) for one in news]) == [(n + 1.0, 3.0, f"step {n}") for n in range(3)]
+        assert sorted([(one.done, one.total, one.text) for one in news]) == [
+            (n + 1.0, 3.0, f"step {n}") for n in range(3)
+        ]
         assert {one.agent for one in news} == {stage.agent}
 
 
@@ -269,7 +277,9 @@ async def test_a_server_gets_the_named_variables_and_no_others(tmp_path: Path, m
     monkeypatch.setenv("ODD_SECRET", "s")
     monkeypatch.setenv("ODD_NAMED", "n")
     async with staged(tmp_path, env={"GIVEN": "g"}, inherit=("ODD_NAMED",)) as stage:
-        assert {key: value for key, value in json.loads(told(await stage.call("env"))).items() if key != "LC_CTYPE"} == {
+        assert {
+            key: value for key, value in json.loads(told(await stage.call("env"))).items() if key != "LC_CTYPE"
+        } == {
             "GIVEN": "g",
             "ODD_NAMED": "n",
         }
@@ -279,18 +289,14 @@ async def test_what_a_server_starts_ends_with_it(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         child = int(told(await stage.call("child")))
         assert alive(child)
-    with trio.fail_after(10):
-        while alive(child):
-            await trio.sleep(0.01)
+    await eventually(lambda: not alive(child))
 
 
 async def test_what_a_server_started_ends_also_when_it_dies(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         child = int(told(await stage.call("child")))
         await stage.call("die")
-        with trio.fail_after(10):
-            while alive(child):
-                await trio.sleep(0.01)
+        await eventually(lambda: not alive(child))
 
 
 async def test_stderr_goes_to_a_log_up_to_a_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-import pytest
+import trio
 
 from tests.adapters.aimock import installed
 from tests.adapters.mcp.real import LEFT_GENERATORS, real_command
@@ -25,7 +25,9 @@ from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
 
 
 @asynccontextmanager
-async def talking(servers: Mapping[str, Server], *calls: Call) -> AsyncIterator[tuple[Agent, ScriptedModel, list[ToolResult]]]:
+async def talking(
+    servers: Mapping[str, Server], *calls: Call
+) -> AsyncIterator[tuple[Agent, ScriptedModel, list[ToolResult]]]:
     """An agent that has made these calls."""
 
     async def approve(*_: object) -> bool:
@@ -165,8 +167,8 @@ async def test_the_time_server() -> None:
 async def test_the_git_server(tmp_path: Path) -> None:
     command = real_command("git")
     who = ("-c", "user.name=A", "-c", "user.email=a@localhost")
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    subprocess.run(["git", "-C", str(tmp_path), *who, "commit", "-q", "--allow-empty", "-m", "First words"], check=True)
+    await trio.run_process(["git", "init", "-q", str(tmp_path)])
+    await trio.run_process(["git", "-C", str(tmp_path), *who, "commit", "-q", "--allow-empty", "-m", "First words"])
     calls = Call("git__git_log", {"repo_path": str(tmp_path)}), Call("git__git_status", {"repo_path": str(tmp_path)})
     async with talking({"git": StdioServer((*command, "--repository", str(tmp_path)))}, *calls) as (_, _, results):
         assert "First words" in told(results[0])
@@ -185,12 +187,19 @@ async def test_a_third_partys_mock_over_http() -> None:
         },
     }
     with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "none.json").write_text('{"fixtures": [{"match": {"userMessage": "-"}, "response": {"content": "-"}}]}')
+        (Path(place) / "none.json").write_text(
+            '{"fixtures": [{"match": {"userMessage": "-"}, "response": {"content": "-"}}]}'
+        )
         (Path(place) / "config.json").write_text(json.dumps(config))
         port = free_port()
         command = ["node", str(folder / "dist" / "aimock-cli.js"), "--config", "config.json", "--host", "127.0.0.1"]
-        with subprocess.Popen(
-            [*command, "--port", str(port)], cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        with subprocess.Popen(  # noqa: ASYNC220  # it starts at once
+            [*command, "--port", str(port)],
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         ) as server:
             try:
                 assert server.stdout is not None

@@ -14,6 +14,7 @@ import trio
 
 from tests.adapters.mcp.real import LEFT_GENERATORS
 from tests.adapters.mcp.stage import alive
+from tests.adapters.waiting import eventually
 from tests.hosts import create, hosted
 from treadle import Agent, Answer, Call, Host, ScriptedModel, ToolResultMessage
 from treadle_adapters.mcp import HTTPServer, MCPTools, Server, StdioServer
@@ -77,14 +78,12 @@ async def test_an_agent_is_prompted_asked_and_stopped_by_another(kind: str) -> N
 
         model.push(Answer(calls=[Call("other__prompt", {"text": "count to 2000"})]))
         agent.followup("go")
-        with trio.fail_after(30):
-            while "step 1" not in [one.text for one in news[-1:]]:
-                await trio.sleep(0.01)
+        await eventually(lambda: "step 1" in [one.text for one in news[-1:]])
         agent.cancel()
         await agent.when_idle()
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while await call(agent, model, "status") != "idle; 0 waiting":
-                await trio.sleep(0.01)
+                pass  # each question is a turn
 
 
 def test_only_this_machine_is_served(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,9 @@ class Stage:
         self.model.push(Answer(calls=[Call(name, arguments)]))
         self.agent.followup("go")
         await self.agent.when_idle()
-        return [message for message in self.agent.session.history() if isinstance(message, ToolResultMessage)][-1].result
+        return [message for message in self.agent.session.history() if isinstance(message, ToolResultMessage)][
+            -1
+        ].result
 
     async def told(self, name: str, **arguments: Any) -> str:
         """The text of the result; with its code before it where the call failed."""

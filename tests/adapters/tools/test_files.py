@@ -29,6 +29,14 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*"))
+
+
 async def test_files_are_read_listed_and_searched_without_asking(folder: Path) -> None:
     async with staged(folder) as stage:
         assert await stage.told("read_file", path="a.txt") == "     1  one\n     2  two\n     3  three"
@@ -36,7 +44,9 @@ async def test_files_are_read_listed_and_searched_without_asking(folder: Path) -
         assert await stage.told("list_files") == "a.txt\nsub/"
         assert await stage.told("list_files", depth=2) == "a.txt\nsub/\nsub/b.py"
         assert await stage.told("search_files", text="two") == "a.txt:2: two\nsub/b.py:1: print('two')"
-        assert await stage.told("search_files", text="TWO", names="*.py", ignore_case=True) == "sub/b.py:1: print('two')"
+        assert (
+            await stage.told("search_files", text="TWO", names="*.py", ignore_case=True) == "sub/b.py:1: print('two')"
+        )
         assert await stage.told("search_files", text="two", path="sub") == "sub/b.py:1: print('two')"
         assert await stage.told("search_files", text="nine") == "(found nowhere)"
         assert stage.asked == []
@@ -56,8 +66,13 @@ async def test_a_change_is_shown_to_whoever_approves_it(folder: Path) -> None:
         assert "may a.txt be written over?" in over
         assert "-three\n+all new" in over
     assert (folder / "a.txt").read_text() == "all new\n"
-    assert stat.S_IMODE((folder / "a.txt").stat().st_mode) == 0o640
-    assert sorted(path.name for path in folder.rglob("*")) == ["a.txt", "b.py", "new.txt", "sub"]
+    assert mode(folder / "a.txt") == 0o640
+    assert names(folder) == [
+        "a.txt",
+        "b.py",
+        "new.txt",
+        "sub",
+    ]
 
 
 async def test_what_is_not_approved_is_not_done(folder: Path) -> None:
@@ -151,7 +166,10 @@ async def test_nothing_leads_out_and_only_plain_files_are_opened(trapped: Path, 
 @pytest.mark.parametrize("path", ["..", "up", "absolute", "/", "/etc", "round"])
 async def test_no_folder_outside_is_listed_or_searched(trapped: Path, path: str) -> None:
     async with staged(trapped) as stage:
-        for told in (await stage.told("list_files", path=path), await stage.told("search_files", text="secret", path=path)):
+        for told in (
+            await stage.told("list_files", path=path),
+            await stage.told("search_files", text="secret", path=path),
+        ):
             assert told.startswith(("TOOL_OUTSIDE_FOLDER: ", "TOOL_NO_SUCH_FILE: ")), told
 
 

@@ -9,13 +9,18 @@ import trio
 
 from tests.adapters.mcp.stage import alive
 from tests.adapters.tools.stage import Stage, staged
+from tests.adapters.waiting import eventually
 from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
+
+
+def real(path: Path) -> str:
+    return str(path.resolve())
 
 
 async def test_a_command_runs_in_the_folder_and_is_asked_about(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        assert await stage.told("run_command", command="pwd; echo told >&2") == f"{tmp_path.resolve()}\ntold"
-        assert stage.asked == [f"may this be run in {tmp_path.resolve()}?\npwd; echo told >&2"]
+        assert await stage.told("run_command", command="pwd; echo told >&2") == f"{real(tmp_path)}\ntold"
+        assert stage.asked == [f"may this be run in {real(tmp_path)}?\npwd; echo told >&2"]
         assert await stage.told("run_command", command="true") == "(no output)"
 
 
@@ -60,14 +65,19 @@ async def test_output_is_told_while_it_runs(tmp_path: Path) -> None:
             heard.set()
 
         stage.host.on(TOOL_PROGRESS, listen)
-        assert await stage.told("run_command", command="echo first; while [ ! -e go ]; do sleep 0.01; done; echo last") == "first\nlast"
+        assert (
+            await stage.told("run_command", command="echo first; while [ ! -e go ]; do sleep 0.01; done; echo last")
+            == "first\nlast"
+        )
         assert heard.is_set()
         assert news[0].text == "first\n"
 
 
 async def test_long_output_keeps_its_two_ends(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        told = await stage.told("run_command", command="echo begin; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end")
+        told = await stage.told(
+            "run_command", command="echo begin; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end"
+        )
         assert len(told) < 110_000
         assert told.startswith("begin\n")
         assert told.endswith("\nend")
@@ -75,16 +85,12 @@ async def test_long_output_keeps_its_two_ends(tmp_path: Path) -> None:
 
 
 async def started(folder: Path) -> int:
-    with trio.fail_after(30):
-        while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
-            await trio.sleep(0.01)
+    await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip())
     return int((folder / "pid").read_text())
 
 
 async def gone(pid: int) -> None:
-    with trio.fail_after(30):
-        while alive(pid):
-            await trio.sleep(0.01)
+    await eventually(lambda: not alive(pid))
 
 
 HOLD = "sleep 3600 & echo $! > pid; "
@@ -100,7 +106,9 @@ async def test_a_cancel_kills_the_whole_group(tmp_path: Path) -> None:
             await gone(pid)
 
         nursery.start_soon(cancel, stage)
-        assert (await stage.told("run_command", command=HOLD + "trap '' TERM; wait; wait; sleep 3600")).startswith("ABORTED: ")
+        assert (await stage.told("run_command", command=HOLD + "trap '' TERM; wait; wait; sleep 3600")).startswith(
+            "ABORTED: "
+        )
 
 
 async def test_time_that_is_up_kills_the_whole_group(tmp_path: Path) -> None:

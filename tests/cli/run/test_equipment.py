@@ -111,7 +111,10 @@ id = "a"
         ("[mcp.odd]\ncommand = 'x'\nnonsense = 1", "nonsense"),
         ("[mcp.'a b']\ncommand = 'x'", "a server of tools is named by"),
         ("[mcp.odd]\nurl = 'ftp://a/'", "begins with http://"),
-        ("[mcp.odd]\nurl = 'http://a/'\nheaders_env = {Authorization = 'NOT_SET_ANYWHERE'}", "NOT_SET_ANYWHERE is not set"),
+        (
+            "[mcp.odd]\nurl = 'http://a/'\nheaders_env = {Authorization = 'NOT_SET_ANYWHERE'}",
+            "NOT_SET_ANYWHERE is not set",
+        ),
         ("[mcp.odd]\ncommand = 'x'\nlimits = {call_seconds = -1}", "call_seconds must be a positive number"),
         ("[mcp.odd]\ncommand = 'x'\nlimits = {patience = 1}", "patience"),
         ("[mcp.odd]\ncommand = 'x'\nasks = 'sometimes'", "asks"),

@@ -15,7 +15,7 @@ from treadle.hooks import SESSION_EVENT, SessionEventAdded
 from treadle.session import StepStart, ToolCallStarted
 
 _TEXT = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1}}, "required": ["text"]}
-_NOTHING = {"type": "object", "properties": {}}
+_NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 _READS = types.ToolAnnotations(read_only_hint=True)
 _ADDS = types.ToolAnnotations(read_only_hint=False, destructive_hint=False)
 
@@ -140,9 +140,14 @@ TOOLS: dict[str, tuple[types.Tool, Answer]] = {
     "steer": (_tool("steer", "Say something to the agent while it works.", _TEXT, _ADDS), _steer),
     "cancel": (_tool("cancel", "Stop what the agent does; what waits for it stays.", _NOTHING, _ADDS), _cancel),
     "status": (
-        _tool("status", "Tell whether the agent works, and what waits for it.", _NOTHING, _READS, output_schema=_STATUS_OUT),
+        _tool(
+            "status",
+            "Tell whether the agent works, and what waits for it.",
+            _NOTHING,
+            _READS,
+            output_schema=_STATUS_OUT,
+        ),
         _status,
     ),
 }
 """What is offered, and what answers."""
-

@@ -61,7 +61,7 @@ async def _read(source: trio.lowlevel.FdStream, target: Any) -> None:
     lines = Lines(LARGEST_MESSAGE)
     async with target:
         async for chunk in source:
-            for line in lines.feed(chunk):
+            for line in lines.feed(bytes(chunk)):
                 if line is None:
                     return  # too long to be taken, and nothing to answer: this client is not served any more
                 if isinstance(line, SessionMessage):
@@ -114,7 +114,7 @@ async def serve_http(
         OSError: it is taken.
     """
     from hypercorn.config import Config
-    from hypercorn.trio import serve
+    from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
 
     config = Config()
     config.bind = [f"{check_local(host)}:{port}"]
