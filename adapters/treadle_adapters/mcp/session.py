@@ -56,7 +56,6 @@ class Session:
         lost: set when the connection is over.
         reason: why it is over.
         tools: what the server lists, as it was listed last.
-        changed: whether the server has said since that it changed.
     """
 
     def __init__(self, name: str, limits: Limits, root: Scope) -> None:
@@ -68,20 +67,27 @@ class Session:
         self.lost = trio.Event()
         self.reason = ""
         self.tools: tuple[types.Tool, ...] = ()
-        self.changed = False
+        self._news = self._known = 0
         self._stirred = trio.Event()
-        self._calm = trio.Event()
+        self._listed = trio.Event()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the server has said that its tools changed, and they were not listed since."""
+        return self._news != self._known
 
     async def settled(self) -> None:
-        """Wait until a listing that has changed was read."""
-        await self._calm.wait()
+        """Wait until what has changed so far was listed, or the connection is over."""
+        news = self._news
+        while self._known < news and not self.lost.is_set():
+            await self._listed.wait()
 
     def lose(self, reason: str) -> None:
         """The connection is over."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()
-            self._calm.set()
+            self._listed.set()
 
     # --- listing ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +101,7 @@ class Session:
             return
         found: list[types.Tool] = []
         cursor: str | None = None
-        self.changed = False
+        news = self._news
         for _ in range(MOST_PAGES):
             page = await self.client.list_tools(cursor=cursor, cache_mode="bypass")
             found += page.tools
@@ -103,12 +109,11 @@ class Session:
             if cursor is None or len(found) >= self._limits.tools:
                 break
         self.tools = tuple(found[: self._limits.tools])
+        self._known = news
 
     def stir(self) -> None:
         """The server says that its tools have changed."""
-        if not self.changed:
-            self._calm = trio.Event()
-        self.changed = True
+        self._news += 1
         self._stirred.set()
 
     async def follow(self, listed: Callable[[], object]) -> None:
@@ -117,13 +122,13 @@ class Session:
             await self._stirred.wait()
             self._stirred = trio.Event()
             try:
-                with trio.move_on_after(self._limits.start_seconds):
+                with trio.fail_after(self._limits.start_seconds):
                     await self.list_tools()
             except Exception as error:
                 self.lose(f"it does not list its tools any more: {describe(error)}")
                 return
             listed()
-            self._calm.set()
+            self._listed.set()
 
     async def listen(self) -> None:
         """Subscribe to changes of the listing, where the protocol's revision has that."""
@@ -236,9 +241,9 @@ class Session:
             role="assistant", content=content, model=answer.model, stop_reason=answer.stop_reason
         )
 
-    async def notice(self, message: Any) -> None:
-        """A notification of the server."""
-        if isinstance(message, types.ToolListChangedNotification):
+    def notice(self, method: str) -> None:
+        """A notification of the server was read."""
+        if method == "notifications/tools/list_changed":
             self.stir()
 
 
@@ -264,10 +269,9 @@ async def connected(name: str, server: Server, root: Scope, listed: Callable[[],
 
         transport = http(server)
     client = Client(
-        cast("Any", watched(transport, server.limits, session.lose)),
+        cast("Any", watched(transport, server.limits, session.lose, session.notice)),
         elicitation_callback=session.elicit,
         sampling_callback=session.sample,
-        message_handler=session.notice,
         client_info=types.Implementation(name="treadle", version=treadle.__version__),
         cache=None,
     )

@@ -32,14 +32,18 @@ Transport = AbstractAsyncContextManager[tuple[Any, Any]]
 
 @asynccontextmanager
 async def watched(
-    transport: Transport, limits: Limits, lost: Callable[[str], None]
+    transport: Transport, limits: Limits, lost: Callable[[str], None], noticed: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
-    """A transport whose end, and whose excess, is told to ``lost`` with the reason."""
+    """A transport whose end, and whose excess, is told to ``lost`` with the reason.
+
+    ``noticed`` is told the method of each notification when it is read: before what comes after it, which a task of its
+    own could not promise.
+    """
     async with transport as (reading, writing), trio.open_nursery() as nursery:
         outgoing = Outgoing(lost)
         nursery.start_soon(outgoing.pump, writing)
         try:
-            yield Incoming(reading, limits, lost), outgoing
+            yield Incoming(reading, limits, lost, noticed), outgoing
         finally:
             nursery.cancel_scope.cancel()
 
@@ -47,10 +51,13 @@ async def watched(
 class Incoming:
     """Messages from the server, in order."""
 
-    def __init__(self, source: Any, limits: Limits, lost: Callable[[str], None]) -> None:
+    def __init__(
+        self, source: Any, limits: Limits, lost: Callable[[str], None], noticed: Callable[[str], None]
+    ) -> None:
         self._source = source
         self._most = limits.unasked
         self._lost = lost
+        self._noticed = noticed
         self._unasked = 0
         self._since = trio.current_time()
 
@@ -69,6 +76,8 @@ class Incoming:
             item.message, (mcp_types.JSONRPCRequest, mcp_types.JSONRPCNotification)
         ):
             self._count()
+            if isinstance(item.message, mcp_types.JSONRPCNotification):
+                self._noticed(item.message.method)
         return item
 
     def _count(self) -> None:
