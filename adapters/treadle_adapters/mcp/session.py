@@ -129,6 +129,7 @@ class Session:
                 return
             listed()
             self._listed.set()
+            self._listed = trio.Event()
 
     async def listen(self) -> None:
         """Subscribe to changes of the listing, where the protocol's revision has that."""
