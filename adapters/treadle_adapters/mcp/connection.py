@@ -69,7 +69,6 @@ class Connection:
         self.tools: tuple[Any, ...] = ()
         self.version = 0
         self.failure = ""
-        root.defer(self.end)
 
     @property
     def resting(self) -> bool:

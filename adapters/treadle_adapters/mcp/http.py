@@ -18,7 +18,7 @@ from .wire import NOT_SENT
 async def http(server: HTTPServer) -> AsyncGenerator[tuple[Any, Any]]:
     """Speak with a server until the block is left."""
     limits = server.limits
-    timeout = httpx2.Timeout(limits.start_seconds, read=limits.call_seconds)
+    timeout = httpx2.Timeout(limits.start_seconds, read=None)  # calls have their own time, and streams of news any
     # What is packed could unpack to any length: nothing packed is asked for, and none is taken.
     headers = {"accept-encoding": "identity", **server.headers}
     auth = server.auth() if server.auth is not None else None

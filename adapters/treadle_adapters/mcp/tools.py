@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import trio
 
@@ -80,10 +81,19 @@ class MCPTools:
         root = scope
         while root.parent is not None:
             root = root.parent
-        known = self._hosts.setdefault(root, {})
+        known = self._hosts.get(root)
+        if known is None:
+            known = self._hosts[root] = {}
+            root.defer(partial(self._end, root))
         if name not in known:
             known[name] = Connection(name, server, root)
         return known[name]
+
+    async def _end(self, root: Scope) -> None:
+        """End all servers of a host, at once."""
+        async with trio.open_nursery() as nursery:
+            for connection in self._hosts.pop(root).values():
+                nursery.start_soon(connection.end)
 
     def resource(self, name: str, uri: str) -> Callable[[PromptAssembly], Awaitable[str | None]]:
         """A provider of a resource's text, for ``prompt.context`` or ``prompt.section``; it is read at each step.

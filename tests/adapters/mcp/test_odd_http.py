@@ -24,7 +24,7 @@ from treadle_adapters.mcp import HTTPServer, Limits, MCPTools
 
 pytestmark = LEFT_GENERATORS
 TOOLS = ("echo", "huge", "packed", "broken", "silent", "page", "forgets", "events")
-LIMITS = Limits(start_seconds=20, call_seconds=2, message_bytes=1_000_000)
+LIMITS = Limits(start_seconds=60, call_seconds=60, message_bytes=1_000_000)
 
 
 class Odd(BaseHTTPRequestHandler):
@@ -128,7 +128,7 @@ async def called(url: str, *tools: str, **options: Any) -> list[ToolResult]:
     """The results of calls, one after the other, by one agent."""
     model = ScriptedModel([Answer(calls=[Call(f"o__{tool}", {}) for tool in tools])])
     async with hosted(model=model, checks=True) as host:
-        MCPTools({"o": HTTPServer(url, limits=LIMITS, parallel=False, **options)}).attach(host)
+        MCPTools({"o": HTTPServer(url, parallel=False, **{"limits": LIMITS, **options})}).attach(host)
         agent = (await create(host)).agent
         agent.followup("go")
         await agent.when_idle()
@@ -143,7 +143,6 @@ async def called(url: str, *tools: str, **options: Any) -> list[ToolResult]:
         ("huge", "TOOL_REFUSED"),
         ("packed", "TOOL_OUTCOME_UNKNOWN"),
         ("broken", "TOOL_OUTCOME_UNKNOWN"),
-        ("silent", "TOOL_TIMEOUT"),
         ("page", "TOOL_REFUSED"),
         ("forgets", None),
         ("events", "TOOL_OUTCOME_UNKNOWN"),
@@ -154,6 +153,12 @@ async def test_each_way_has_its_result_and_the_next_call_is_made(tool: str, code
         result, after = await called(url, tool, "echo")
     assert result.code == code
     assert (after.code, told(after)) == (None, "well")
+
+
+async def test_a_server_that_does_not_answer_costs_one_call_its_time() -> None:
+    with odd() as (url, _):
+        (result,) = await called(url, "silent", limits=evolve(LIMITS, call_seconds=1))
+    assert result.code == "TOOL_TIMEOUT"
 
 
 async def test_headers_are_sent_and_never_shown() -> None:

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import trio.testing
 
 from tests.adapters.mcp.stage import alive, staged
 from tests.adapters.waiting import eventually
-from tests.hosts import create
+from tests.hosts import create, hosted
 from treadle import Aborted, Call, Text
 from treadle.models import ToolResult
 from treadle_adapters.mcp import (
@@ -22,10 +24,14 @@ from treadle_adapters.mcp import (
     Dismiss,
     Elicitation,
     Limits,
+    MCPTools,
     RefuseSampling,
     Sampled,
     Sampling,
+    StdioServer,
+    Unavailable,
 )
+from treadle_adapters.mcp.connection import Connection
 from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
 
 
@@ -114,6 +120,57 @@ async def test_a_server_that_does_not_start_is_said_and_the_step_goes_on(
         assert stage.agent.session.history()[-1].text == "hello"
         assert stage.agent.tools.list() == ()
         assert "server of tools odd: " in caplog.text
+
+
+async def test_a_server_that_failed_is_left_alone_for_a_while(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with staged(tmp_path, "dead") as stage:
+        for _ in range(3):
+            stage.agent.followup("go")
+            await stage.agent.when_idle()
+        assert caplog.text.count("may be started again") == 1
+        connection = stage.tools.connection(stage.agent.scope, "odd")
+        assert connection.resting
+        with pytest.raises(Unavailable, match="The call was not made"):
+            await connection.need()  # it waits, and tries again
+        assert [word in caplog.text for word in ("in 0.5 s", "in 1.0 s", "in 2.0 s")] == [True, True, False]
+
+
+async def test_servers_end_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending: list[Connection] = []
+    all_of_them = trio.Event()
+
+    async def end(self: Connection) -> None:
+        ending.append(self)
+        if len(ending) == 4:
+            all_of_them.set()
+        await all_of_them.wait()
+
+    monkeypatch.setattr(Connection, "end", end)
+    with trio.fail_after(60):
+        async with hosted() as host:
+            MCPTools({f"s{number}": StdioServer(("no-such-program",)) for number in range(4)}).attach(host)
+    assert len(ending) == 4
+
+
+def test_the_sdk_is_imported_when_the_first_server_is_needed_and_not_before() -> None:
+    asked = (
+        "import sys, treadle_adapters.mcp, treadle_adapters.tools; print('mcp' in sys.modules, 'httpx2' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == ["False", "False"]
+
+
+async def test_without_the_sdk_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("treadle_adapters.mcp.")]:
+        if name.rpartition(".")[2] in ("session", "content", "http", "stdio", "wire"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    async with staged(tmp_path) as stage:
+        stage.agent.followup("go")
+        await stage.agent.when_idle()
+        assert "pip install 'treadle[mcp]'" in caplog.text
 
 
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> None:
