@@ -61,6 +61,12 @@ def _run() -> Target:
     return run
 
 
+def _mcp_serve() -> Target:
+    from .run.serving import serve
+
+    return serve
+
+
 def _models() -> Target:
     from .models.command import models
 
@@ -166,6 +172,7 @@ def _stats() -> Target:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 GROUPS = {
+    "mcp": "Speak the Model Context Protocol.",
     "export": "Write the lifecycle, or sessions, in another language.",
     "sessions": "Look at stored sessions.",
 }
@@ -175,6 +182,7 @@ GROUPS = {
 MOUNTS: tuple[Mount, ...] = (
     Mount(("demo",),    _demo,    "Show an agent at work: no key, no network.", "cli"),
     Mount(("run",),     _run,     "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("mcp", "serve"), _mcp_serve, "Serve an agent to clients that speak the Model Context Protocol.", "mcp"),
     Mount(("models",),  _models,  "List the routes to model servers, and ask whether they answer.", "cli"),
     Mount(("show",),    _show,    "Show a session: its transcript, its events, or a page.", "cli"),
     Mount(("sessions", "list"),   _list_sessions,   "List what is stored.", "cli"),

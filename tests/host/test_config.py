@@ -273,3 +273,18 @@ async def test_a_failed_start_that_nobody_listens_to_is_logged(
     async with again:
         assert again.declared == {}
     assert any("listener" in str(record.exc_info) for record in caplog.records)
+
+
+@pytest.mark.rule("O8")
+def test_a_table_that_an_extension_reads_is_handed_to_it_and_to_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "treadle.toml"
+    path.write_text("[extra.one]\nnumber = 1\n")
+    given: list[tuple[Host, Any, Path]] = []
+
+    def furnish(host: Host, table: Any, where: Path) -> None:
+        given.append((host, table, where))
+
+    host = Host.from_config(path, tables={"extra": furnish, "absent": furnish})
+    assert given == [(host, {"one": {"number": 1}}, path.resolve())]
+    with pytest.raises(ConfigError, match="extra"):
+        Host.from_config(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import trio
+from attrs import evolve
 
 from treadle import MisuseError
 from treadle.lossless import MAX_PART_BYTES, check_text
@@ -46,12 +47,12 @@ def run(
         session: where the session is kept, and which one.
         config: a configuration that says all of this instead.
     """
-    choices = _choices(agent, model, session, config)
+    choices = choices_of(agent, model, session, config)
     text = prompt_text(prompt)
     return trio.run(converse, choices) if text is None else trio.run(answer_once, choices, text)
 
 
-def _choices(agent: AgentWords, model: ModelWords, session: SessionWords, config: ConfigWords) -> Choices:
+def choices_of(agent: AgentWords, model: ModelWords, session: SessionWords, config: ConfigWords) -> Choices:
     """What all options together ask for.
 
     Raises:
@@ -61,10 +62,11 @@ def _choices(agent: AgentWords, model: ModelWords, session: SessionWords, config
         raise MisuseError("--agent names an agent of a --config file: give that, too")
     wish, kept = model.wish(), session.choice()
     if config.config is None:
-        return Choices(wish, agent.prompt(), agent.offered(), model.max_tokens, kept)
-    if wish != Wish() or kept != SessionChoice() or model.max_tokens or agent != AgentWords():
+        offered, equipment = agent.offered(), agent.equipment()
+        return Choices(wish, agent.prompt(), offered, model.max_tokens, kept, equipment=equipment, approves=agent.yes)
+    if wish != Wish() or kept != SessionChoice() or model.max_tokens or evolve(agent, yes=False) != AgentWords():
         raise MisuseError("--config says which model, prompt, tools and session: leave the options for these out")
-    return Choices(wish, declared=Declared(config.config, config.agent))
+    return Choices(wish, declared=Declared(config.config, config.agent), approves=agent.yes)
 
 
 def prompt_text(words: tuple[str, ...]) -> str | None:

@@ -68,13 +68,22 @@ class Conversation:
         screen: where it is shown.
         way_out: the way out.
         typing: where lines come from.
+        answers: takes a line that answers a question of the agent's; returns whether it was one.
     """
 
-    def __init__(self, agent: Agent, screen: Screen, way_out: WayOut, typing: Typing) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        screen: Screen,
+        way_out: WayOut,
+        typing: Typing,
+        answers: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.agent = agent
         self.screen = screen
         self._way_out = way_out
         self._typing = typing
+        self._answers = answers
         self._armed = False
         self._waiting: set[str] = set()
 
@@ -111,6 +120,8 @@ class Conversation:
     def take(self, line: str) -> bool:
         """Do what a line says; returns whether the conversation goes on."""
         self._armed = False
+        if self._answers(line):
+            return True
         word, _, rest = line.strip().partition(" ")
         match word:
             case "":

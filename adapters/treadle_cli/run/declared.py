@@ -17,6 +17,8 @@ from treadle.session import SessionStore
 
 from ..models.echo import echo_model
 from ..models.routes import EMBEDDED, PROVIDERS, Provider
+from .approval import Approval
+from .equipment import declared_servers
 from .narration import Narrator
 from .tools import find_modules_in
 
@@ -48,7 +50,9 @@ PARTS: dict[str, Callable[..., Any]] = {
 
 
 @asynccontextmanager
-async def declared_agent(declared: Declared, narrator: Narrator) -> AsyncGenerator[tuple[Host, Agent]]:
+async def declared_agent(
+    declared: Declared, narrator: Narrator, approval: Approval
+) -> AsyncGenerator[tuple[Host, Agent]]:
     """Enter the declared host; gives it and the agent that is meant, the first one unless named.
 
     Raises:
@@ -56,7 +60,7 @@ async def declared_agent(declared: Declared, narrator: Narrator) -> AsyncGenerat
         MisuseError: there is no such agent, or it did not start.
     """
     find_modules_in(declared.path.parent)
-    host = Host.from_config(declared.path, parts=PARTS)
+    host = Host.from_config(declared.path, parts=PARTS, tables={"mcp": declared_servers}, approver=approval)
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)

@@ -24,11 +24,14 @@ from treadle.hooks import (
 from treadle.models import ReasoningDelta, TextDelta, text_of
 from treadle.printable import call_text, one_line
 from treadle.session import RetryScheduled, ToolCallStarted, ToolResultAdded, TurnEnd
+from treadle_adapters.progress import TOOL_PROGRESS, ToolProgress
 
 from ..exits import advice_for
 from ..terminal.turns import end_text
 from .screen import Screen
 
+MOST_PROGRESS = 20_000
+"""How many characters of one running call are shown."""
 _LOGGER = logging.getLogger("treadle")
 
 
@@ -46,6 +49,7 @@ class Narrator:
         self.unstored = False
         self._hinted = False
         self._open: dict[str, ToolCall] = {}
+        self._shown: dict[str, int] = {}
 
     def attach(self, host: Host) -> None:
         """Listen to everything on a host."""
@@ -54,6 +58,7 @@ class Narrator:
         host.on(AGENT_ERROR, self._failed)
         host.on(INBOX_DISCARDED, self._discarded)
         host.on(AGENT_PARKED, self._parked)
+        host.on(TOOL_PROGRESS, self._progressed)
 
     def _streamed(self, streamed: AssistantStream) -> None:
         match streamed.frame:
@@ -93,8 +98,22 @@ class Narrator:
         shown = presented(agent, call.name, "present_call", call) or call_text(call.name, call.arguments)
         self.screen.note(("⚙ ", "magenta"), (one_line(shown), "magenta"))
 
+    def _progressed(self, news: ToolProgress) -> None:
+        """Show what a running tool tells, up to a bound for each call."""
+        call = news.call.call_id
+        before = self._shown.get(call, 0)
+        self._shown[call] = before + len(news.text) + 1
+        if call not in self._open or before > MOST_PROGRESS:
+            return
+        if news.done is None:
+            self.screen.output(news.text)
+        else:
+            of = f" of {news.total:g}" if news.total is not None else ""
+            self.screen.note((f"  … {one_line(f'{news.call.name}: {news.done:g}{of} {news.text}')}", "dim"))
+
     def _settled(self, agent: Agent, result: ToolResultAdded) -> None:
         call = self._open.pop(result.call_id, None)
+        self._shown.pop(result.call_id, None)
         name = call.name if call is not None else "unknown call"
         text = presented(agent, name, "present_result", result.content) or text_of(result.content)
         whose = f"{name}: " if self._open or call is None else ""

@@ -15,6 +15,7 @@ from treadle.lossless import MAX_PART_BYTES, check_text
 from ..models.local import LOCAL
 from ..models.routes import Wish
 from ..stores.storage import SessionChoice
+from .equipment import Equipment, equipment, local_kinds
 from .example_tools import EXAMPLE_TOOLS
 from .tools import tools_named
 
@@ -32,14 +33,20 @@ class AgentWords:
         system: the system prompt.
         system_file: the file that holds the system prompt.
         tools: MODULE:NAME of a tool, a function, or a list of them, to offer instead of the example tools `now` and
-            `add`; modules of the present folder are found; may be given several times.
+            `add`; modules of the present folder are found; `files` and `shell` are tools for the present folder, which
+            ask before they change something; may be given several times.
+        mcp: a server of tools that speaks the Model Context Protocol: a command or an address, NAME= before it to name it;
+            may be given several times.
         no_tools: offer no tools to the model.
+        yes: approve every call that asks for approval.
     """
 
     system: Annotated[str | None, Parameter(alias="-s")] = None
     system_file: Path | None = None
     tools: Annotated[list[str] | None, Parameter(negative=())] = None
+    mcp: Annotated[list[str] | None, Parameter(negative=())] = None
     no_tools: Annotated[bool, Parameter(negative=())] = False
+    yes: Annotated[bool, Parameter(negative=())] = False
 
     def prompt(self) -> str:
         """The system prompt, as given or from a file.
@@ -64,7 +71,24 @@ class AgentWords:
             ConfigError: a name cannot be imported, or is no tool.
             MisuseError: a name is no ``module:attribute``.
         """
-        return tools_named(self.tools, Path.cwd()) if self.tools else () if self.no_tools else EXAMPLE_TOOLS
+        _, names = local_kinds(self.tools or ())
+        return (
+            tools_named(names, Path.cwd())
+            if names
+            else ()
+            if self.no_tools or self.tools or self.mcp
+            else EXAMPLE_TOOLS
+        )
+
+    def equipment(self) -> tuple[Equipment, ...]:
+        """What the host is furnished with beside that.
+
+        Raises:
+            MisuseError: a server's word is wrong.
+            MissingExtra: a library is not installed.
+        """
+        kinds, _ = local_kinds(self.tools or ())
+        return equipment(kinds, self.mcp or (), Path.cwd())
 
 
 @Parameter(name="*", group=MODEL)

@@ -89,6 +89,10 @@ class Screen:
         """Go on with the model's reasoning."""
         self._stream("thought", self._notes, text, "dim italic")
 
+    def output(self, text: str) -> None:
+        """Go on with what a running tool puts out."""
+        self._stream("output", self._notes, text, "dim")
+
     def note(self, *parts: str | tuple[str, str]) -> None:
         """Show a line of its own; parts are texts, or texts with a style."""
         self.end_line()

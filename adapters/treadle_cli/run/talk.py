@@ -20,9 +20,11 @@ from ..exits import Exit, exit_of
 from ..models.routes import Wish, route_for
 from ..stores.storage import SessionChoice, session_known, session_meant, store_for
 from ..terminal.turns import told_turns
+from .approval import Approval
 from .conversation import KEYS, Conversation, Typing
 from .declared import Declared, declared_agent
 from .editor import IDLE, Editor, can_edit
+from .equipment import Equipment
 from .interrupts import Interrupts, WayOut
 from .lines import lines_of, no_lines
 from .narration import LogNotes, Narrator
@@ -40,6 +42,8 @@ class Choices:
         max_tokens: bound on each answer.
         session: where the session is kept, and which one.
         declared: the configuration that says all of this instead.
+        equipment: what the host is furnished with beside the tools.
+        approves: whether all calls are approved that ask for it.
     """
 
     wish: Wish
@@ -48,6 +52,8 @@ class Choices:
     max_tokens: int | None = None
     session: SessionChoice = field(factory=SessionChoice)
     declared: Declared | None = None
+    equipment: tuple[Equipment, ...] = ()
+    approves: bool = False
 
 
 @frozen
@@ -68,7 +74,7 @@ async def answer_once(choices: Choices, prompt: str) -> Exit:
     narrator = Narrator(screen)
     async with interrupts.received():
         with way_out.scope:
-            async with _partner(choices, narrator) as partner:
+            async with partner_of(choices, narrator, Approval(screen, everything=choices.approves)) as partner:
                 agent = partner.agent
 
                 def stop(_: bool) -> None:
@@ -105,13 +111,15 @@ async def _talk(
     choices: Choices, way_out: WayOut, screen: Screen, typing: Typing, editor: Editor | None = None
 ) -> Narrator:
     narrator = Narrator(screen)
+    approval = Approval(screen, everything=choices.approves)
+    approval.present = not typing.one_by_one
     interrupts = Interrupts(way_out, editor.give_back if editor is not None else lambda: None)
     async with interrupts.received():
         if editor is not None:
             editor.on_interrupt = interrupts.interrupt
         with way_out.scope:
-            async with _partner(choices, narrator) as partner:
-                conversation = Conversation(partner.agent, screen, way_out, typing)
+            async with partner_of(choices, narrator, approval) as partner:
+                conversation = Conversation(partner.agent, screen, way_out, typing, approval.answer)
                 interrupts.on_interrupt = conversation.interrupt
                 if editor is not None:
                     editor.on_typing = conversation.typed
@@ -172,11 +180,12 @@ def _status(way_out: WayOut, narrator: Narrator, ended: Exit) -> Exit:
 
 
 @asynccontextmanager
-async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partner]:
+async def partner_of(choices: Choices, narrator: Narrator, approval: Approval) -> AsyncGenerator[Partner]:
+    """Put host and agent together; leaving the block ends both."""
     async with AsyncExitStack() as stack:
         stack.enter_context(_logging_to(narrator.screen))
         if choices.declared is not None:
-            host, agent = await stack.enter_async_context(declared_agent(choices.declared, narrator))
+            host, agent = await stack.enter_async_context(declared_agent(choices.declared, narrator, approval))
             yield Partner(host, agent, _route_of(agent), host.store is not None)
             return
         route = await stack.enter_async_context(route_for(choices.wish))
@@ -184,10 +193,12 @@ async def _partner(choices: Choices, narrator: Narrator) -> AsyncGenerator[Partn
         if store is not None:
             await stack.enter_async_context(store)
         session_id = await session_meant(choices.session, store)
-        host = await stack.enter_async_context(Host(store=store))
+        host = await stack.enter_async_context(Host(store=store, approver=approval))
         host.models.register(route.provider, route.adapter)
         for tool in choices.tools:
             host.tools.register(tool)
+        for furnish in choices.equipment:
+            furnish(host)
         narrator.attach(host)
 
         async def setup(_: Scope, agent: Agent) -> None:

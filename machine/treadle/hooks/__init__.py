@@ -8,6 +8,7 @@ from ..kernel.effects import Status
 from ..words.frames import FrameChunk, FrameEnd, FrameStart, StreamFrame
 from . import points
 from .dispatch import Emit, HookPoint, Mode, Serial, Waterfall
+from .others import decide, tell
 from .points import *  # noqa: F403  # named there, once
 from .registry import HookRegistry
 from .scope import Disposer, Scope
@@ -26,5 +27,7 @@ __all__ = [
     "Status",
     "StreamFrame",
     "Waterfall",
+    "decide",
+    "tell",
 ]
 __all__ += points.__all__

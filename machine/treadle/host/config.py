@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
 from ..agent.options import MAX_STEPS_PER_TURN, AgentOptions
 from ..errors import MisuseError
@@ -162,7 +162,11 @@ class _File(_Strict, frozen=True):
 
 @frozen
 class Config:
-    """A checked configuration. ``where`` is its file; relative paths in it start in that file's folder."""
+    """A checked configuration.
+
+    ``where`` is its file; relative paths in it start in that file's folder. ``others`` holds the tables that an extension
+    reads, as they are.
+    """
 
     where: Path
     host: HostTable
@@ -173,6 +177,7 @@ class Config:
     default_model: DefaultModelTable | None
     presets: PresetsTable
     agents: tuple[AgentTable, ...]
+    others: dict[str, Any] = field(factory=dict[str, Any])
 
     def path(self, name: str) -> Path:
         """A path of the file, made absolute."""
@@ -195,8 +200,8 @@ class Config:
         )
 
 
-def load_config(path: str | Path) -> Config:
-    """Read a configuration file and check all of it.
+def load_config(path: str | Path, others: Collection[str] = ()) -> Config:
+    """Read a configuration file and check all of it, but for the tables that ``others`` names.
 
     Raises:
         ConfigError: the file cannot be read, is no TOML, or is wrong; every mistake is named with its place.
@@ -206,20 +211,22 @@ def load_config(path: str | Path) -> Config:
         text = read_text(where, MAX_FILE)
     except (Faulty, OSError) as error:
         raise error_of(where, faults_in(error)) from error
-    return parse_config(text, where)
+    return parse_config(text, where, others)
 
 
-def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
+def parse_config(text: str, where: str | Path = "treadle.toml", others: Collection[str] = ()) -> Config:
     """As ``load_config``, from text; ``where`` names it in errors and is where relative paths start."""
     place = Path(where).resolve()
     try:
         read = read_toml(text)
     except Faulty as error:
         raise error_of(place, error.faults, "O8") from error
-    wrong = list(faults_of(read.value, _File))
+    left = {name: read.value[name] for name in others if name in read.value}
+    ours = {name: table for name, table in read.value.items() if name not in left}
+    wrong = list(faults_of(ours, _File))
     if wrong:
         raise error_of(place, [read.fault(*one) for one in wrong], "O8")
-    file = msgspec.convert(read.value, _File)
+    file = msgspec.convert(ours, _File)
     config = Config(
         place,
         file.host,
@@ -230,6 +237,7 @@ def parse_config(text: str, where: str | Path = "treadle.toml") -> Config:
         file.default_model,
         file.presets,
         file.agents,
+        left,
     )
     mistakes = list(_mistakes(config))
     if mistakes:

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,9 @@ T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 LOGGER = logging.getLogger("treadle")
+H = TypeVar("H")
+Tables = Mapping[str, Callable[[H, Any, Path], object]]
+"""Tables of a configuration file that extensions read, by name, and what furnishes a host with each."""
 NOT_ENTERED, FORKED = -1, -2
 """What stands for the thread of a host that was not entered, and of one in a process forked from its own."""
 
@@ -112,7 +115,9 @@ class Host:
         self._leaving: BaseException | None = None
 
     @classmethod
-    def from_config(cls, path: str | Path, *, parts: Parts | None = None, **options: Any) -> Self:
+    def from_config(
+        cls, path: str | Path, *, parts: Parts | None = None, tables: Tables[Self] | None = None, **options: Any
+    ) -> Self:
         """Make a host of a ``treadle.toml``; entering it starts the declared agents (O8).
 
         An agent that cannot start is told by ``agent-loop/config-start-failed``; the others start all the same.
@@ -120,16 +125,21 @@ class Host:
         Args:
             path: the file; relative paths in it start in its folder.
             parts: names that ``use`` may name in the file, and what makes the part.
+            tables: tables of the file that extensions read, and what furnishes the host with each: it is given the
+                host, the table and the file.
             **options: as ``Host`` takes them; they go before what the file says.
 
         Raises:
             ConfigError: the file is wrong, or a store, model or preset file of it cannot be had; nothing was started.
         """
-        deployment = Deployment(load_config(path), parts or {})
+        readers = tables or {}
+        deployment = Deployment(load_config(path, readers), parts or {})
         host = cls(**{**host_arguments(deployment), **options})
         host._deployment = deployment
         host.declared = deployment.declared
         deployment.furnish(host.models, host.prompt, host.presets, host.tools)
+        for name, table in deployment.config.others.items():
+            readers[name](host, table, deployment.config.where)
         return host
 
     # --- composition --------------------------------------------------------------------------------------------------

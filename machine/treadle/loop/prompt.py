@@ -42,12 +42,9 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
     scope = activity.agent.scope
     assembly = PromptAssembly(activity.agent, operation.turn, operation.step, activity.signal)
 
-    known: list[Prompt] = []
-
     async def default() -> Prompt:
         fixed: Prompt | None = scope.shown[fixed_prompt]
         if fixed is not None:
-            known.append(fixed)
             return fixed
         asks = bool(operation.batch) or activity.facts.owes
         return await Assembler(activity, prompt_parts(scope), assembly).prompt(with_contexts=asks)
@@ -57,7 +54,7 @@ async def assemble(activity: Activity, operation: Admit) -> Prompt:
         prompt = _checked(await waterfall(SYSTEM_PROMPT_ASSEMBLE, listeners, assembly, default), toolset(scope).schemas)
     else:
         prompt = await default()
-    if not known or prompt is not known[-1]:  # which was checked part by part, as it was registered
+    if prompt is not scope.shown[fixed_prompt]:  # that one was measured when it was made
         check_prompt_size(prompt)
     return prompt
 
