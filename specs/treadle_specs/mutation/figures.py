@@ -45,9 +45,15 @@ def figures(run: Run) -> Json:
     }
 
 
-def merged(path: Path | None, runs: Iterable[Run]) -> dict[str, Json]:
+def score(figured: Json) -> float:
+    """The share that was noticed of what is no equivalent."""
+    counted = figured["tried"] - figured["equivalent"]
+    return figured["killed"] / counted if counted else 1.0
+
+
+def merged(path: Path, runs: Iterable[Run]) -> dict[str, Json]:
     """The figures of these runs beside those that a file has, by part and by how they were asked."""
-    kept: dict[str, Json] = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
+    kept: dict[str, Json] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for run in runs:
         kept[f"{run.task.part.name}{', every layer' if run.task.every else ''}"] = figures(run)
     return kept
@@ -65,11 +71,18 @@ def table(all_of: Sequence[Json]) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
     ]
     for each in all_of:
-        score = each["killed"] / max(each["tried"] - each["equivalent"], 1)
         by = ", ".join([f"{layer} {count}" for layer, count in each["first"].items()])
         counts = (each["killed"], each["hanging"], each["equivalent"], len(each["survivors"]))
         whole = "all" if each["tried"] == each["mutants"] else f"{each['tried']:,}"
-        cells = (each["part"], f"{each['mutants']:,}", whole, *counts, f"{score:.1%}", by, f"{each['seconds']:,.0f}")
+        cells = (
+            each["part"],
+            f"{each['mutants']:,}",
+            whole,
+            *counts,
+            f"{score(each):.1%}",
+            by,
+            f"{each['seconds']:,.0f}",
+        )
         lines.append("| " + " | ".join([str(one) for one in cells]) + " |")
     return "\n".join(lines)
 

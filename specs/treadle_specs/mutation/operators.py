@@ -11,7 +11,7 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -58,14 +58,14 @@ class Mutant:
 # --- the operators ----------------------------------------------------------------------------------------------------
 
 Change = Iterator[ast.AST]
-OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.Lt: ast.LtE,
-    ast.Gt: ast.GtE,
-    ast.Is: ast.IsNot,
-    ast.In: ast.NotIn,
-}
-OPPOSITE |= {after: before for before, after in OPPOSITE.items()}
+PAIRS: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
+    (ast.Eq, ast.NotEq),
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Is, ast.IsNot),
+    (ast.In, ast.NotIn),
+)
+OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = dict([*PAIRS, *[(after, before) for before, after in PAIRS]])
 NOTHING = ast.Pass()
 
 
@@ -145,9 +145,10 @@ def statement(node: ast.AST, _parent: ast.AST, _field: str) -> Change:
 
 def answer(node: ast.AST, _parent: ast.AST, _field: str) -> Change:
     """Nothing for what is returned; what is false already is left alone."""
-    if isinstance(node, ast.Return) and node.value is not None:
-        if not (isinstance(node.value, ast.Constant) and not node.value.value):
-            yield ast.Return(ast.Constant(value=None))
+    if not isinstance(node, ast.Return) or node.value is None:
+        return
+    if not isinstance(node.value, ast.Constant) or node.value.value:
+        yield ast.Return(ast.Constant(value=None))
 
 
 def arguments(node: ast.AST, _parent: ast.AST, _field: str) -> Change:
@@ -227,20 +228,21 @@ def _idle(parent: ast.AST, field: str) -> bool:
     return isinstance(parent, ast.JoinedStr)
 
 
-@lru_cache(maxsize=None)
+@cache
 def mutants(folder: Path, file: str) -> tuple[Mutant, ...]:
     """Every change of a file below a folder."""
     text = (folder / file).read_text(encoding="utf-8")
-    lines = text.splitlines()
+    lines: list[str] = text.splitlines()
     seen = Counter[tuple[Any, ...]]()
     found: list[Mutant] = []
     for site in sites(ast.parse(text)):
         inside = any(isinstance(outer, FUNCTIONS) for outer in site.stack)
         name = ".".join([_name(outer) for outer in site.stack]) if inside else ""
         change = f"{_shown(site.node)} -> {_shown(site.instead)}"
-        key = (name, site.operator, change, lines[site.node.lineno - 1].strip())
+        line: int = site.node.lineno
+        key = (name, site.operator, change, lines[line - 1].strip())
         outermost = _outermost(site.stack) if inside else None
-        found.append(Mutant(file, *key, seen[key], site.node.lineno, outermost))
+        found.append(Mutant(file, *key, seen[key], line, outermost))
         seen[key] += 1
     return tuple(found)
 

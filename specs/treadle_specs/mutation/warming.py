@@ -8,12 +8,12 @@ quickest first.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
-import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +30,8 @@ from .swapping import Living, living, swap
 
 SLOW = 1.0
 """Seconds of processor time above which a test is too dear to be run for each change."""
+BATCH = 16
+"""So many are tried before the time is looked at."""
 
 
 @frozen
@@ -43,6 +45,8 @@ class Task:
         every: ask every layer, also when one has noticed.
         jobs: processes.
         only: text that a mutant's place has to contain.
+        quick: only the part's own tests, and its layers.
+        tests: only tests.
     """
 
     part: Part
@@ -52,13 +56,25 @@ class Task:
     every: bool = False
     jobs: int = 1
     only: str = ""
+    quick: bool = False
+    tests: bool = False
+
+    def possible(self) -> list[Mutant]:
+        """Every mutant inside a function; where the code of modules is concerned, other tests look at it."""
+        found = [each for file in self.part.sources() for each in mutants(SOURCES, file)]
+        return [each for each in found if each.outermost is not None and self.only in str(each)]
 
     def chosen(self) -> list[Mutant]:
-        """The mutants to try, in the order in which they are."""
-        found = [each for file in self.part.sources() for each in mutants(SOURCES, file)]
-        found = [each for each in found if each.outermost is not None and self.only in str(each)]
-        random.Random(self.seed).shuffle(found)  # noqa: S311  # a sample, no secret
-        return found[: self.sample]
+        """The sample. A change of the sources exchanges those of its mutants only that it concerns."""
+
+        def lot(mutant: Mutant) -> bytes:
+            return hashlib.sha256(repr((self.seed, mutant.key)).encode()).digest()
+
+        return sorted(self.possible(), key=lot)[: self.sample]
+
+    def rooms(self) -> list[str]:
+        """The tests to load."""
+        return [f"tests/{room}" for room in (*self.part.rooms, *(() if self.quick else self.part.others))]
 
 
 @frozen
@@ -88,7 +104,7 @@ class Warm:
     failed: list[str] = field(factory=list[str])
     reach: dict[str, dict[int, list[str]]] = field(factory=dict[str, dict[int, list[str]]])
     items: dict[str, Any] = field(factory=dict[str, Any])
-    functions: Living = field(factory=dict)
+    functions: Living = field(factory=lambda: {})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember what failed."""
@@ -108,8 +124,7 @@ class Warm:
         for task in self.tasks:
             chosen = task.chosen()
             verdicts = self._tried(task, chosen)
-            possible = len(Task(task.part, only=task.only).chosen())
-            self.runs.append(Run(task, possible, verdicts, left_out))
+            self.runs.append(Run(task, len(task.possible()), verdicts, left_out))
         return True
 
     def _learn(self, items: Sequence[pytest.Item]) -> None:
@@ -128,24 +143,17 @@ class Warm:
 
     # --- trying -------------------------------------------------------------------------------------------------------
 
-    def _tried(self, task: Task, chosen: Iterable[Mutant]) -> list[Verdict]:
+    def _tried(self, task: Task, chosen: Sequence[Mutant]) -> list[Verdict]:
+        """Try them in processes that are forked of this one; each of those forks again for each change."""
         verdicts: list[Verdict] = []
-        if task.jobs == 1:
-            source: Iterable[Verdict | None] = (self.tried(task, mutant) for mutant in chosen)
-            for verdict in source:
-                if verdict is not None:
-                    verdicts.append(verdict)
-                    self.told(verdict)
-                if sum(each.seconds for each in verdicts) > task.seconds:
-                    break
-            return verdicts
-        global _WARM  # noqa: PLW0603  # a forked process finds its parent's things by name
-        _WARM = (self, task, time.monotonic())
+        SHARED["warm"], SHARED["task"] = self, task
         with ProcessPoolExecutor(task.jobs, get_context("fork")) as pool:
-            for verdict in pool.map(_tried_there, list(chosen)):
-                if verdict is not None:
+            for at in range(0, len(chosen), BATCH):
+                for verdict in pool.map(_tried_there, chosen[at : at + BATCH]):
                     verdicts.append(verdict)
                     self.told(verdict)
+                if sum(each.seconds for each in verdicts) >= task.seconds:
+                    break
         return verdicts
 
     def tried(self, task: Task, mutant: Mutant) -> Verdict:
@@ -160,7 +168,7 @@ class Warm:
         layers: list[tuple[str, Callable[[], str | None]]] = [
             ("own tests", lambda: self._tests(own, say)),
             ("other tests", lambda: self._tests(others, say)),
-            *task.part.layers,
+            *(() if task.tests else task.part.layers),
         ]
         for name, layer in layers:
             say("layer", name)
@@ -195,13 +203,12 @@ class Warm:
         return None
 
 
-_WARM: tuple[Warm, Task, float] | None = None
+SHARED: dict[str, Any] = {}
+"""What a forked process finds by name."""
 
 
-def _tried_there(mutant: Mutant) -> Verdict | None:
-    assert _WARM is not None
-    warm, task, began = _WARM
-    return warm.tried(task, mutant) if (time.monotonic() - began) * task.jobs < task.seconds else None
+def _tried_there(mutant: Mutant) -> Verdict:
+    return SHARED["warm"].tried(SHARED["task"], mutant)
 
 
 def run(item: Any, following: Any) -> None:
@@ -218,7 +225,7 @@ def warmed(tasks: Sequence[Task], told: Callable[[Verdict], object]) -> list[Run
     """
     if not (ROOT / "tests").is_dir():
         raise FileNotFoundError(f"there are no tests at {ROOT}: mutation needs a checkout that is installed editable")
-    rooms = dict.fromkeys(f"tests/{room}" for task in tasks for room in (*task.part.rooms, *task.part.others))
+    rooms = dict.fromkeys([room for task in tasks for room in task.rooms()])
     rooms = [room for room in rooms if not any(room != other and Path(other) in Path(room).parents for other in rooms)]
     warm = Warm(tasks, told)
     said = io.StringIO()
