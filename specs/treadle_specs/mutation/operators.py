@@ -257,7 +257,7 @@ def mutated(folder: Path, mutant: Mutant) -> CodeType:
     at = {found.key: number for number, found in enumerate(mutants(folder, mutant.file))}[mutant.key]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     site = next(site for number, site in enumerate(sites(tree)) if number == at)
-    instead = copy.deepcopy(site.instead)
+    instead = _beside(copy.deepcopy(site.instead), site.node)
     for part in ast.walk(instead):
         if "lineno" in part._attributes and not hasattr(part, "lineno"):
             ast.copy_location(part, site.node)
@@ -266,6 +266,14 @@ def mutated(folder: Path, mutant: Mutant) -> CodeType:
     else:
         getattr(site.parent, site.field)[site.at] = instead
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+
+
+def _beside(instead: ast.AST, node: Any) -> ast.AST:
+    """The change, with what was there as dead code: so the function keeps its closure and stays a generator."""
+    if isinstance(instead, ast.stmt):
+        return ast.If(ast.Constant(value=True), [instead], [node])
+    assert isinstance(instead, ast.expr)
+    return ast.IfExp(ast.Constant(value=True), instead, node)
 
 
 def _name(node: ast.AST) -> str:

@@ -86,7 +86,17 @@ def writer_machine() -> str | None:
 
 
 PARTS = (
-    Part("kernel", ("kernel",), ("kernel",), ("loop", "agent"), (("explorer", explorer),), 0.99),
+    Part(
+        "kernel",
+        ("kernel",),
+        ("kernel",),
+        (
+            *(f"loop/test_{name}.py" for name in ("turns", "cancellation", "tool_scheduling", "failures", "requests")),
+            *(f"agent/test_{name}.py" for name in ("inbox", "delivery", "lifecycle", "maintenance", "receipts")),
+        ),
+        (("explorer", explorer),),
+        0.99,
+    ),
     Part(
         "loop",
         (
@@ -102,11 +112,17 @@ PARTS = (
     Part(
         "writer",
         ("session/writer.py",),
-        ("session", "stores/test_jsonl.py", "stores/test_sqlite.py"),
-        ("stores/test_store_kit.py",),
+        ("session/test_batch_writer.py", "session/test_durability.py"),
+        ("stores/test_jsonl.py",),
         (("writer machine", writer_machine),),
     ),
-    Part("repair", ("session/repair.py", "checks/stored.py"), ("session",), ("loop", "reports"), ()),
+    Part(
+        "repair",
+        ("session/repair.py", "checks/stored.py"),
+        ("session/test_resume.py", "session/test_repair.py"),
+        ("session/test_session_log.py", "loop/test_seeds.py", "reports/test_session_log_and_resume.py"),
+        (),
+    ),
     Part(
         "pipeline",
         ("loop/pipeline.py", "tools"),

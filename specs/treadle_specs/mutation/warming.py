@@ -24,6 +24,7 @@ from attrs import define, field, frozen
 from coverage import Coverage
 
 from .judging import Say, Verdict, judge
+from .ledger import equivalent
 from .operators import Mutant, mutants
 from .parts import ROOT, SOURCES, Part
 from .swapping import Living, living, swap
@@ -168,7 +169,7 @@ class Warm:
         layers: list[tuple[str, Callable[[], str | None]]] = [
             ("own tests", lambda: self._tests(own, say)),
             ("other tests", lambda: self._tests(others, say)),
-            *(() if task.tests else task.part.layers),
+            *(() if task.tests or (equivalent(mutant) and not task.every) else task.part.layers),
         ]
         for name, layer in layers:
             say("layer", name)

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,13 +54,18 @@ def several():
     return [inner(n) for n in (1, 2)]
 
 
+class Small(Box):
+    def label(self) -> str:
+        return super().label() + "!"
+
+
 def protected() -> bool:
     return trio.lowlevel.currently_ki_protected()
 '''
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     path = tmp_path / "toy.py"
     path.write_text(TOY, encoding="utf-8")
     made = importlib.util.spec_from_file_location("toy_of_mutation", path)
@@ -70,7 +74,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]
     module = importlib.util.module_from_spec(made)
     monkeypatch.setitem(sys.modules, "toy_of_mutation", module)
     made.loader.exec_module(module)
-    yield module
+    return module
 
 
 def of(module: ModuleType) -> tuple[Path, dict[str, Mutant]]:
@@ -97,7 +101,7 @@ def test_decisions_are_changed_and_what_people_read_is_not(toy: ModuleType) -> N
         " 3 -> 4",
     } <= set(found)
     words = [mutant.change for mutant in found.values() if mutant.operator == "constant" and "'" in mutant.change]
-    assert words == ["'max' -> 'maxXX'"]
+    assert words == ["'max' -> 'maxXX'", "'!' -> '!XX'"]
 
 
 def test_each_change_has_a_name_of_its_own_that_a_line_above_does_not_alter(toy: ModuleType, tmp_path: Path) -> None:
@@ -117,6 +121,7 @@ def test_each_change_has_a_name_of_its_own_that_a_line_above_does_not_alter(toy:
         ("Box.fits n <= self.size -> n < self.size", lambda toy: toy.Box(2).fits(2), True, False),
         ("Box.fits n < 0 and self.size -> False", lambda toy: toy.Box(2).fits(1), True, True),
         ("Box.label 'max' -> 'maxXX'", lambda toy: toy.Box(2).label(), "2 ofmax", "2 ofmaxXX"),
+        ("Small.label return super().label() + '!' -> return None", lambda toy: toy.Small(2).label(), "2 ofmax!", None),
         ("several.inner n + 1 -> n - 1", lambda toy: toy.several(), [2, 3], [0, 1]),
     ],
 )
