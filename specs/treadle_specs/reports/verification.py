@@ -10,6 +10,7 @@ samples faults and mutants.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import platform
 import sys
@@ -30,6 +31,8 @@ from ..exploration.search import Counterexample
 from ..exploration.statespace import Space
 from ..logs.checker import check_events
 from ..logs.forgeries import Tally, tally
+from ..mutation.figures import FILE as FIGURES
+from ..mutation.figures import sight, table
 from ..rig.scripts import SCRIPTS, record
 
 INTRODUCTION = """\
@@ -145,6 +148,7 @@ def page(figures: Figures) -> str:
         _spin(figures),
         _faults(figures),
         _mutants(figures),
+        _mutation(),
         _logs(figures),
     ]
     return "\n".join(parts)
@@ -245,6 +249,40 @@ Every deletion of a row or of a single verb, and every other target of a row.
 
 {score["killed"]} of {score["mutants"]} are killed, {len(score["equivalent"])} are equivalent, {len(score["survived"])} \
 survive; {score["seconds"]:,} s.
+"""
+
+
+def _mutation() -> str:
+    """From the figures that runs of mutation have kept: a whole one is no matter of minutes."""
+    kept = list(json.loads(FIGURES.read_text(encoding="utf-8")).values())
+    first, every = ([each for each in kept if each["every"] is asked] for asked in (False, True))
+    left = [f"- {each['part']}: `{name}`" for each in first for name in each["survivors"]]
+    return f"""\
+## Mutants of the code that decides
+
+    python -m treadle_specs.mutation --part kernel          # each mutant of one part
+    python -m treadle_specs.mutation --quick --sample 12    # some of each part, as the gate does
+    bash .ci/mutation                                       # everything, and these figures: an hour or more
+
+A comparison turned round, an operand, a `not`, a statement or an argument's place changed, a branch never or always
+taken, a constant altered, nothing returned: each in one function, in a process forked for it. The layers are asked from the
+cheapest on until one notices; where not all mutants were tried, the sample is drawn by a seed. A hang counts as noticed.
+
+{table(first)}
+
+Equivalent ones are listed with their reasons in `specs/treadle_specs/mutation/equivalent.json`. Not tried is code that runs at
+import: tables and what arguments are by default; of those, the lifecycle table has the mutants above.
+
+{"Noticed by nobody so far:" if left else "None survives of those that were tried."}
+{chr(10).join(["", *left]) if left else ""}
+What each layer notices by itself, of a sample that any layer notices:
+
+{sight(every)}
+
+What a layer cannot see: the own tests of the kernel state decisions one by one and leave whole turns to those of the loop; the
+explorer sees nothing outside the kernel and, with one message alive, no order among several; the stateful suite knows the
+protocol's reach only, so neither wordings nor limits of time and size; the machine of the writer draws its
+programs, so an edge of one byte or one tick is seen by the tests that name it. No layer judges the wording of an error.
 """
 
 
