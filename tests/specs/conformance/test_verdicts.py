@@ -54,6 +54,9 @@ class Odd:
     def stop(self) -> None:
         pass
 
+    def close(self, *, kill: bool = False) -> None:
+        pass
+
 
 def refused(code: str) -> Json:
     return {"ok": False, "error": {"code": code, "message": "no"}}
