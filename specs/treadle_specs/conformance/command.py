@@ -22,6 +22,7 @@ from typing import Any, cast
 from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
 from ..protocol.process import TIMEOUT_S
+from ..run_cases import own_cases, selected
 from . import corpus
 from .findings import RIG
 from .kit import check_cases, check_command
@@ -110,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """``treadle conform``."""
     given = _options().parse_args(arguments)
     words = [word.strip() for word in given.rules.split(",") if word.strip()]
+    if unknown := sorted(set(words) - reach()):
+        _options().error(f"--rules: {', '.join(unknown)} cannot be judged over the protocol")
     verdict = conform(given.rig, profile="core" if given.core else given.profile, seconds=given.seconds,
                       examples=given.examples, seed=given.seed, jobs=given.jobs, rules=words, least=given.least,
                       timeout=given.timeout, cases=not given.no_cases, expected=expectations(given.expect),
@@ -120,6 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         given.output.write_text(text, encoding="utf-8")
     return verdict.status
+
+
+def reach() -> frozenset[str]:
+    """The rules that can be judged over the protocol: those of the suite, and those of the packaged cases."""
+    cited = [rule for _, case in selected(own_cases()) for rule in case.get("rules", [])]
+    return frozenset([*cited, *[rule for rules in PROFILES.values() for rule in rules]])
 
 
 def _json(verdict: Verdict) -> str:

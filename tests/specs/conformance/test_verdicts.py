@@ -172,6 +172,9 @@ def test_zero_runs_never_conform_and_rules_at_stake_too_seldom_are_named() -> No
     assert "at stake less than 3 times: L9 ×2" in as_text(verdict)
     assert Verdict(Plan(examples=1, least=2), known, stakes=stakes).conforms
     assert Verdict(Plan(examples=1, rules=frozenset({"C1"})), known, stakes=stakes).conforms
+    bare = Survey(driver="d", lacks=frozenset({"inbox"}))
+    without = Verdict(Plan(examples=1, rules=frozenset({"M1", "I2"})), bare, stakes=stakes)
+    assert (without.word, without.why) == ("nothing to judge", "none of the rules applies")
 
 
 def test_cases_count_as_exercise_and_their_own_rules_are_judged_by_them() -> None:
@@ -352,3 +355,6 @@ def test_what_is_wrong_with_options_is_said_in_a_sentence(capsys: pytest.Capture
             command.main(options)
         assert left.value.code == 2
     assert "no number above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["--rules", "L9,X99"])
+    assert "X99 cannot be judged over the protocol" in capsys.readouterr().err
