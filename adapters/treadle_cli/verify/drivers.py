@@ -77,7 +77,7 @@ def conform(
         examples=examples,
         seed=seed,
         jobs=jobs,
-        rules=[word.strip() for word in rules.split(",") if word.strip()],
+        rules=command.rules_of(rules),
         least=least,
         timeout=timeout,
         cases=not no_cases,

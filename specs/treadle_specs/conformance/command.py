@@ -24,12 +24,13 @@ from treadle.host.reading.documents import Faulty, error_of, faults_in, read_tex
 from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
 from ..protocol.process import TIMEOUT_S
+from ..run_cases import own_cases, selected
 from . import corpus
 from .findings import RIG
 from .kit import check_cases, check_command
 from .plan import Plan
 from .process_rig import Rigs
-from .profiles import LEAST
+from .profiles import LEAST, PROFILES
 from .progress import Progress, in_ci
 from .sequence import draw_script
 from .shrinking import played
@@ -107,6 +108,24 @@ def _save(folder: Path, verdict: Verdict, rig: str, timeout: float) -> None:
         if one.rule != RIG:
             drawn = draw_script(one.script(), Rigs(rig, timeout, reuse=False).make)
             (folder / f"{one.rule}.mmd").write_text(drawn, encoding="utf-8")
+
+
+def reach() -> frozenset[str]:
+    """The rules that can be judged over the protocol: those of the suite, and those of the packaged cases."""
+    cited = [rule for _, case in selected(own_cases()) for rule in case.get("rules", [])]
+    return frozenset([*cited, *[rule for rules in PROFILES.values() for rule in rules]])
+
+
+def rules_of(given: str) -> list[str]:
+    """The rules between commas.
+
+    Raises:
+        MisuseError: one cannot be judged over the protocol.
+    """
+    words = [word for part in given.split(",") if (word := part.strip())]
+    if unknown := sorted(set(words) - reach()):
+        raise MisuseError(f"--rules: {', '.join(unknown)} cannot be judged over the protocol")
+    return words
 
 
 def expectations(given: str) -> list[str]:

@@ -106,11 +106,13 @@ def _checked(
     verdict = Verdict(plan, known)
     if not known.judgeable:
         return verdict
-    again = Findings(plan.seconds and plan.seconds * SEARCHING, rules=plan.rules)
+    again = Findings(plan.seconds and plan.seconds * SEARCHING, rounds=plan.rounds, rules=plan.rules)
     again.tell = _telling("corpus", tell)
     play_again(make_rig, corpus, again)
-    found = searched(_left(plan, began), known)
-    found.add(again)
+    found = again
+    if not again.over:
+        found = searched(_left(plan, began), known)
+        found.add(again)
     verdict.take(found)
     if raises:
         for one in verdict.broken:

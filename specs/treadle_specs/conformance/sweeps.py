@@ -22,6 +22,7 @@ from .drawn import FEW, GATES, TOOLS, text
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig
 from .player import Player
+from .stakes import Stakes
 
 Scenario = tuple[Json, ...]
 SETTLE: Json = {"do": "settle"}
@@ -145,9 +146,20 @@ def _nothing() -> None:
 
 
 def sweep(
-    scenario: Scenario, act: Json, verdict: Callable[[], None] = _nothing, opening: Callable[[], Json] = dict
+    scenario: Scenario,
+    act: Json,
+    verdict: Callable[[], None] = _nothing,
+    opening: Callable[[], Json] = dict,
+    stakes: Stakes | None = None,
 ) -> int:
     """Run a scenario once per tick, with ``act`` done exactly there; returns how often.
+
+    Args:
+        scenario: what is run.
+        act: what is done.
+        verdict: raises what an oracle beside the monitor found.
+        opening: more fields of the ``open`` request.
+        stakes: takes how often each rule was at stake.
 
     Raises:
         Violation: a rule is broken; the text says at which tick.
@@ -155,10 +167,13 @@ def sweep(
     counted = _Sweep(scenario, verdict, opening)
     counted.run()
     for at in range(counted.ticks):
+        swept = _Sweep(scenario, verdict, opening)
         try:
-            _Sweep(scenario, verdict, opening).run(act, at)
+            swept.run(act, at)
         except Violation as broken:
             raise Violation(broken.rule, f"{act} at tick {at}: {broken.message}") from broken
+        if stakes is not None:
+            stakes.update(swept.player.monitor.stakes)
     return counted.ticks
 
 

@@ -79,9 +79,10 @@ class Verdict:
             return BROKEN
         if any(one.rule in (RIG, TESTER) for one in self.broken):
             return FAULT
-        if not self.stakes["N3"]:
-            return NOTHING
-        return UNEXERCISED if self.rules_that_are("not exercised") else CONFORMS
+        if self.rules_that_are("not exercised") and self.stakes["N3"]:
+            return UNEXERCISED
+        judged = self.rules_that_are("held") or self.rules_that_are("expected")
+        return CONFORMS if self.stakes["N3"] and judged else NOTHING
 
     @property
     def why(self) -> str:
@@ -90,7 +91,9 @@ class Verdict:
             return str(self.known.fault)
         if self.known.unable:
             return self.known.unable
-        return "no turn was ever opened and ended" if self.word == NOTHING else ""
+        if self.word != NOTHING:
+            return ""
+        return "none of the rules applies" if self.stakes["N3"] else "no turn was ever opened and ended"
 
     @property
     def conforms(self) -> bool:

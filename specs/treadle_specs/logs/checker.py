@@ -24,6 +24,8 @@ from treadle.errors import InvalidData, SessionFormatUnsupported
 from treadle.session import header_of, is_blank, lines_of, torn_at
 from treadle.testing import LogMonitor
 
+from .exercise import REACH, Exercise
+
 Json = dict[str, Any]
 
 
@@ -52,6 +54,7 @@ class Checked:
         findings: what is wrong, in the order of the log.
         notes: what is worth knowing and is no fault.
         seconds: how long it took.
+        exercised: how often each rule was at stake.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Checked:
     notes: list[str] = field(factory=list[str])
     seconds: float = 0.0
     unread: bool = False
+    exercised: Exercise = field(factory=Exercise)
 
     @property
     def sound(self) -> bool:
@@ -136,6 +140,7 @@ def _check(
     lines: dict[int, int | None] = {}
     for line, entry in events:
         found.events += 1
+        found.exercised.take(entry)
         lines[entry.seq] = line
         for breach in monitor.take(entry):
             found.findings.append(Finding(breach.rule, breach.message, breach.seq, lines.get(breach.seq, line)))
@@ -167,6 +172,7 @@ def checked_json(found: Checked) -> Json:
         "findings": findings,
         "notes": found.notes,
         "seconds": round(found.seconds, 4),
+        "exercised": {rule: found.exercised[rule] for rule in REACH},
     }
 
 
@@ -195,6 +201,8 @@ def check_command(
             out(json.dumps(checked_json(found), ensure_ascii=False) + "\n")
             continue
         out(f"{found.name}: {_verdict(found)}\n")
+        if found.events:
+            out(f"  at stake: {_exercised(found.exercised)}\n")
         for finding in found.findings:
             out(f"  {finding}\n")
         for note in found.notes:
@@ -206,7 +214,15 @@ def _verdict(found: Checked) -> str:
     if found.unread:
         return "cannot be read"
     count = len(found.findings)
+    if not found.events and not count:
+        return "0 events, nothing to judge"
     return f"{found.events} events, {'sound' if found.sound else '1 finding' if count == 1 else f'{count} findings'}"
+
+
+def _exercised(counts: Exercise) -> str:
+    never = [rule for rule in REACH if not counts[rule]]
+    told = " ".join([f"{rule} ×{counts[rule]}" for rule in REACH if counts[rule]])
+    return told + (f"; never: {' '.join(never)}" if never else "")
 
 
 def _check_any(path: Path, openers: Sequence[Opener], *, finished: bool) -> Checked:

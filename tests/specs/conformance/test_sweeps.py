@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from treadle_specs.conformance.oracle import Oracle
+from treadle_specs.conformance.stakes import Stakes
 from treadle_specs.conformance.sweeps import CALLS, FAILING, SCENARIOS, fail_every_call, reenter, sweep
 
 pytestmark = pytest.mark.slow
@@ -45,14 +46,19 @@ def _open_files() -> int:
 @pytest.mark.parametrize("keep", [False, True], ids=["clears", "keeps"])
 @pytest.mark.rule("C3", "C4", "C5", "C6", "C9", "C10", "N7", "K6")
 def test_a_cancel_at_any_checkpoint_converges_and_loses_nothing(name: str, keep: bool, verdict: Any) -> None:
-    assert sweep(SCENARIOS[name], {"do": "cancel", "cause": "user", "keep_inbox": keep}, verdict) > 5
+    stakes = Stakes()
+    runs = sweep(SCENARIOS[name], {"do": "cancel", "cause": "user", "keep_inbox": keep}, verdict, stakes=stakes)
+    assert runs > 5
+    assert min(stakes[rule] for rule in ("C4", "C9", "N4", "N7")) > 0
 
 
 @each_scenario
 @pytest.mark.parametrize("keep", [False, True], ids=["clears", "keeps"])
 @pytest.mark.rule("O4", "L9", "N7")
 def test_a_dispose_at_any_checkpoint_comes_to_its_end(name: str, keep: bool, verdict: Any) -> None:
-    assert sweep(SCENARIOS[name], {"do": "dispose", "keep_inbox": keep}, verdict) > 5
+    stakes = Stakes()
+    assert sweep(SCENARIOS[name], {"do": "dispose", "keep_inbox": keep}, verdict, stakes=stakes) > 5
+    assert min(stakes[rule] for rule in ("O4", "L9", "N7")) > 5
 
 
 @each_scenario

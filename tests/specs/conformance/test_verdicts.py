@@ -55,6 +55,9 @@ class Odd:
     def stop(self) -> None:
         pass
 
+    def close(self, *, kill: bool = False) -> None:
+        pass
+
 
 def refused(code: str) -> Json:
     return {"ok": False, "error": {"code": code, "message": "no"}}
@@ -170,6 +173,9 @@ def test_zero_runs_never_conform_and_rules_at_stake_too_seldom_are_named() -> No
     assert "at stake less than 3 times: L9 ×2" in as_text(verdict)
     assert Verdict(Plan(examples=1, least=2), known, stakes=stakes).conforms
     assert Verdict(Plan(examples=1, rules=frozenset({"C1"})), known, stakes=stakes).conforms
+    bare = Survey(driver="d", lacks=frozenset({"inbox"}))
+    without = Verdict(Plan(examples=1, rules=frozenset({"M1", "I2"})), bare, stakes=stakes)
+    assert (without.word, without.why) == ("nothing to judge", "none of the rules applies")
 
 
 def test_cases_count_as_exercise_and_their_own_rules_are_judged_by_them() -> None:
@@ -348,3 +354,5 @@ def test_what_is_wrong_with_options_is_said_in_a_sentence(capsys: pytest.Capture
     for options in (["--seconds", "0"], ["--jobs", "0"], ["--profile", "half"], ["--timeout", "nan"]):
         assert main(["conform", *options]) == 2
         assert options[0] in capsys.readouterr().err
+    assert main(["conform", "--rules", "L9,X99"]) == 2
+    assert "X99 cannot be judged over the protocol" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from treadle import Event, Session, SessionHeader
 from treadle.session import InboxSpliced, TurnStart, encode_event, encode_header, fork, repair
 from treadle.words.events import APPEND
 from treadle_specs.logs import checker
+from treadle_specs.logs.exercise import REACH, Exercise
 from treadle_specs.logs.forgeries import complaints, tally
 from treadle_specs.rig.scripts import SCRIPTS, record
 
@@ -32,6 +33,25 @@ def logs() -> dict[str, Log]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_log_of_a_scripted_session_is_sound(name: str, logs: dict[str, Log]) -> None:
     assert complaints(logs[name][1]) == []
+
+
+def test_what_was_at_stake_in_a_log_is_counted_and_what_never_was_is_told(logs: dict[str, Log], tmp_path: Path) -> None:
+    """Between them the scripted sessions put nearly every rule at stake that a log can break."""
+    whole = Exercise()
+    for header, events in logs.values():
+        found = checker.check_events(events, header=header)
+        assert found.exercised["N6"] == len(events)
+        assert found.exercised["N3"] == sum(entry.type == "turn/end" for entry in events)
+        whole.update(found.exercised)
+    assert {rule for rule in REACH if not whole[rule]} <= {"S3", "S5", "P4"}
+    header, events = logs["one-tool"]
+    told = checker.checked_json(checker.check_events(events, header=header))["exercised"]
+    assert set(told) == set(REACH)
+    assert (told["K5"], told["P4"]) == (2, 0)
+    said: list[str] = []
+    empty = write(tmp_path / "empty.jsonl", (header, []))
+    assert checker.check_command([str(empty)], out=said.append) == 0
+    assert said == [f"{empty}: 0 events, nothing to judge\n"]
 
 
 @pytest.mark.rule("P4")
@@ -111,7 +131,10 @@ def test_the_command_tells_rule_event_and_line_and_fails(tmp_path: Path, logs: d
     bad = write(tmp_path / "bad.jsonl", (header, [entry for entry in events if entry.type != "tool/result"]))
     said: list[str] = []
     assert checker.check_command([str(good)], out=said.append) == 0
-    assert said == [f"{good}: {len(events)} events, sound\n"]
+    assert said[0] == f"{good}: {len(events)} events, sound\n"
+    assert said[1].startswith("  at stake: ")
+    assert f"N6 ×{len(events)} " in said[1]
+    assert "; never: " in said[1]
     said.clear()
     assert checker.check_command([str(good), str(bad)], as_json=True, out=said.append) == 1
     first, second = [json.loads(line) for line in said]

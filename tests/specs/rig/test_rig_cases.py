@@ -7,13 +7,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treadle_specs import run_cases
+from treadle_specs.protocol.reading import read_reply, schema
 from treadle_specs.rig.desk import Desk
+from treadle_specs.rig.protocol import FEATURES
 from treadle_specs.rig.wire import answer, serve
 
 pytestmark = pytest.mark.slow
@@ -35,8 +38,9 @@ class LocalRig:
 
     def ask(self, request: Json) -> Json:
         replies = io.BytesIO()
-        serve(self.desk, io.BytesIO(json.dumps(request).encode() + b"\n"), replies)
-        return json.loads(replies.getvalue())
+        asked = {"id": 1, **request}
+        serve(self.desk, io.BytesIO(json.dumps(asked).encode() + b"\n"), replies)
+        return read_reply(replies.getvalue(), asked)
 
     def kill(self) -> None:
         """What a kill leaves after a flush: cases send one before they kill."""
@@ -195,3 +199,38 @@ def test_a_disposed_session_may_be_opened_again_at_once(desk: Desk) -> None:
     told = desk.ask({"do": "settle"})
     assert (told["state"], told["events"], told["inbox"]["next-turn"]) == ("idle", [], ["q"])
     assert code(desk, do="open", agent="other", session="s2", resume=True) == "not-found"
+
+
+def test_a_close_that_resets_the_rig_leaves_it_as_if_just_started() -> None:
+    replies = io.BytesIO()
+    wake = {"do": "deliver", "message": {"id": "m", "text": "m"}, "target": "next-turn", "wakeup": True}
+    run: list[Json] = [{"do": "open", "session": "s1"}, wake, {"do": "settle"}]
+    asked: list[Json] = [*run, {"do": "close", "reset": True}, *run, {"do": "close"}, {"do": "hello"}]
+    lines = [json.dumps({"id": number, **request}).encode() for number, request in enumerate(asked)]
+    assert serve(Desk(), io.BytesIO(b"\n".join(lines)), replies) is None
+    told = [json.loads(line) for line in replies.getvalue().splitlines()]
+    assert [reply["id"] for reply in told] == list(range(8))
+    assert all(reply["ok"] for reply in told)
+    first, second = told[2], told[6]
+    assert first["gates"][0]["kind"] == "model"
+    assert (first["events"], first["gates"]) == (second["events"], second["gates"])
+
+
+def test_every_word_of_the_schema_is_named_in_the_protocol() -> None:
+    text = (ROOT / "specs" / "treadle_specs" / "PROTOCOL.md").read_text(encoding="utf-8")
+    words = set(enumerated(schema())) - {"system", "user", "assistant"}
+    states = {"admission", "step", "turn_stopping", "cancel_convergence", "maintenance", "disposal", "idle", "disposed"}
+    assert len(words) > 30
+    assert {word for word in words - states if f"`{word}`" not in text and f'"{word}"' not in text} == set()
+    assert set(FEATURES) <= {word for word in FEATURES if f"`{word}`" in text}
+
+
+def enumerated(part: Any) -> Iterator[str]:
+    """The words that a schema lists, wherever it does."""
+    if isinstance(part, dict):
+        yield from (word for word in part.get("enum", []) if isinstance(word, str))
+        for inner in part.values():
+            yield from enumerated(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from enumerated(inner)
