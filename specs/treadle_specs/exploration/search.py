@@ -125,6 +125,7 @@ class Search:
         try:
             for limit, pool, held in self._starts:
                 start = beginning(limit, pool, held=held, lifecycle=self.lifecycle)
+                self._at = len(self._came)
                 self._reach(start, start)
             while self._todo and (max_seconds is None or time.perf_counter() - real < max_seconds):
                 self._level(jobs, None if max_seconds is None else real + max_seconds)
@@ -180,13 +181,13 @@ class Search:
     def _reach(self, pair: Pair, came: tuple[int, i.Input] | Pair) -> int:
         to = self._index.get(pair.key)
         if to is None:
-            check_state(pair)
-            compare_readers(pair.kernel, pair.model)
             to = self._index[pair.key] = len(self._came)
             self._came.append(came)
             self._todo.append((to, pair))
             state = pair.model.state
             self.graph.state(state in (IDLE, GONE), state in (CONVERGING, DISPOSING))
+            check_state(pair)
+            compare_readers(pair.kernel, pair.model)
         return to
 
     def _harvest(self, part: Level) -> Harvest:

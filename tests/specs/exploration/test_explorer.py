@@ -112,6 +112,13 @@ def test_a_changed_table_is_explored_instead_of_the_shipped_one() -> None:
     assert report.counterexample.rule in ("L9", "C3"), "without that row a running agent looks disposed"
 
 
+def test_what_is_wrong_with_the_empty_agent_is_shown_by_no_input_at_all() -> None:
+    rows = [row for row in TABLE if (row.source.name, row.trigger.name) != ("IDLE", "WAKE")]
+    broken = Search(Alphabet(1), rows).run().counterexample
+    assert broken is not None
+    assert (broken.rule, broken.inputs) == ("L9", ())
+
+
 def test_a_state_that_can_never_rest_is_found() -> None:
     graph = Graph()
     graph.state(settled=True, converging=False)
