@@ -16,10 +16,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from attrs import define, field, frozen
 
+from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.testing import TABLE, Row
 
@@ -82,9 +83,26 @@ class Report:
         return [f"{source} {trigger}" for (source, trigger), taken in self.rows.items() if not taken]
 
     @property
+    def inputs(self) -> dict[str, tuple[int, int]]:
+        """How often each kind of input was taken, and how often refused."""
+        kinds = [kind.__name__ for kind in get_args(i.Input)]
+        return {
+            kind: (
+                sum(found.taken[kind] for found in self.findings),
+                sum(found.refused[kind] for found in self.findings),
+            )
+            for kind in kinds
+        }
+
+    @property
+    def unexercised(self) -> list[str]:
+        """Kinds of inputs that were never taken, so that nothing was learned of what they lead to."""
+        return [kind for kind, (taken, _) in self.inputs.items() if not taken]
+
+    @property
     def holds(self) -> bool:
-        """Whether everything was visited, every row taken, and every property held."""
-        return self.counterexample is None and self.complete and not self.unvisited
+        """Whether everything was visited, every row and every kind of input taken, and every property held."""
+        return self.counterexample is None and self.complete and not self.unvisited and not self.unexercised
 
     def as_json(self) -> Json:
         """The report as plain values."""
@@ -107,6 +125,8 @@ class Report:
             ],
             "rows": {f"{source} {trigger}": taken for (source, trigger), taken in self.rows.items()},
             "unvisited": self.unvisited,
+            "inputs": {kind: {"taken": taken, "refused": refused} for kind, (taken, refused) in self.inputs.items()},
+            "unexercised": self.unexercised,
             "properties": [
                 {"text": known.text, "rules": list(known.rules), "liveness": known.liveness} for known in PROPERTIES
             ],
@@ -164,6 +184,12 @@ def report_lines(report: Report) -> list[str]:
     taken = sum(1 for times in report.rows.values() if times)
     lines.append(f"{taken} of {len(report.rows)} rows of the table taken")
     lines += [f"  never taken: {row}" for row in report.unvisited]
+    counts = list(report.inputs.values())
+    lines.append(
+        f"{len(counts) - len(report.unexercised)} of {len(counts)} kinds of inputs taken, "
+        f"{sum(1 for _, refused in counts if refused)} of them refused elsewhere"
+    )
+    lines += [f"  never taken: {kind}" for kind in report.unexercised]
     broken = report.counterexample
     if broken is None:
         lines.append(

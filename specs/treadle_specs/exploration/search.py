@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
@@ -63,6 +64,8 @@ class Findings:
         seconds: processor time, or real time where several processes shared the work.
         complete: whether every reachable state was visited.
         rows: how often each (state, trigger) row was taken.
+        taken: how often each kind of input was taken.
+        refused: how often each was refused.
         counterexample: the first broken rule.
     """
 
@@ -72,6 +75,8 @@ class Findings:
     seconds: float = 0.0
     complete: bool = False
     rows: dict[tuple[str, str], int] = field(factory=dict[tuple[str, str], int])
+    taken: Counter[str] = field(factory=Counter[str])
+    refused: Counter[str] = field(factory=Counter[str])
     counterexample: Counterexample | None = None
 
 
@@ -103,6 +108,8 @@ class Search:
         self._index: dict[Key, int] = {}
         self._came: list[tuple[int, i.Input] | Pair] = []
         self._todo: Level = []
+        self._tried: Counter[type] = Counter()
+        self._taken: Counter[type] = Counter()
         self._at = 0
         self._given: i.Input | None = None
 
@@ -118,6 +125,7 @@ class Search:
         try:
             for limit, pool, held in self._starts:
                 start = beginning(limit, pool, held=held, lifecycle=self.lifecycle)
+                self._at = len(self._came)
                 self._reach(start, start)
             while self._todo and (max_seconds is None or time.perf_counter() - real < max_seconds):
                 self._level(jobs, None if max_seconds is None else real + max_seconds)
@@ -129,6 +137,8 @@ class Search:
             findings.counterexample = self._way(at, None if broken.at is not None else self._given, broken)
         findings.states = len(self._came)
         findings.seconds = max(time.process_time() - started, time.perf_counter() - real if jobs > 1 else 0.0)
+        findings.taken = _by_name(self._taken)
+        findings.refused = _by_name(self._tried - self._taken)
         findings.rows = {(row.source.name, row.trigger.name): taken for row, taken in self.lifecycle.taken.items()}
         return findings
 
@@ -153,10 +163,12 @@ class Search:
         given: i.Input | None = None
         inputs = list(self.alphabet.inputs(pair.model, reread=pair.reread))
         self.findings.transitions += len(inputs)
+        self._tried.update([given.__class__ for given in inputs])
         try:
             for given in inputs:
                 after = follow(pair, given)
                 if after is not None:
+                    self._taken[given.__class__] += 1
                     to = self._reach(after, (at, given))
                     if to != at and type(given) not in CALLS:
                         self.graph.edge(at, to)
@@ -169,13 +181,13 @@ class Search:
     def _reach(self, pair: Pair, came: tuple[int, i.Input] | Pair) -> int:
         to = self._index.get(pair.key)
         if to is None:
-            check_state(pair)
-            compare_readers(pair.kernel, pair.model)
             to = self._index[pair.key] = len(self._came)
             self._came.append(came)
             self._todo.append((to, pair))
             state = pair.model.state
             self.graph.state(state in (IDLE, GONE), state in (CONVERGING, DISPOSING))
+            check_state(pair)
+            compare_readers(pair.kernel, pair.model)
         return to
 
     def _harvest(self, part: Level) -> Harvest:
@@ -186,10 +198,11 @@ class Search:
         try:
             for at, pair in part:
                 for given in self.alphabet.inputs(pair.model, reread=pair.reread):
-                    found.tried += 1
+                    found.tried[given.__class__] += 1
                     after = follow(pair, given)
                     if after is None:
                         continue
+                    found.taken[given.__class__] += 1
                     to = self._index.get(after.key)
                     if to is None:
                         to = -1 - fresh.setdefault(after.key, len(fresh))
@@ -206,7 +219,9 @@ class Search:
 
     def _take(self, harvest: Harvest, nodes: dict[int, Pair]) -> None:
         """Enter into the book what a process found, and make the new states here."""
-        self.findings.transitions += harvest.tried
+        self.findings.transitions += harvest.tried.total()
+        self._tried += harvest.tried
+        self._taken += harvest.taken
         numbers: list[int] = []
         taken = dict(self.lifecycle.taken)
         for key, at, given in harvest.fresh:
@@ -232,3 +247,7 @@ class Search:
         return Counterexample(
             broken.rule, broken.message, tuple(reversed(inputs)), start.held, start.max_steps, start.pool
         )
+
+
+def _by_name(kinds: Counter[type]) -> Counter[str]:
+    return Counter({kind.__name__: times for kind, times in kinds.items() if times})

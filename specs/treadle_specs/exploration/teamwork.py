@@ -7,6 +7,7 @@ the input that leads there; the parent makes the state itself, so that no kernel
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,14 +27,15 @@ class Harvest:
     """What one process found in its part of a level.
 
     Attributes:
-        tried: how many inputs.
+        tried: how many inputs, by kind; and how many of them were taken.
         fresh: each new key with the state and input that lead there, in the order of discovery.
         edges: steps of the agent's own, from a state to a known state or to ``-1 - n``, the nth new one.
         rows: how often each row of the table was taken, by its place.
         broken: the first broken rule, with the state and input that show it.
     """
 
-    tried: int = 0
+    tried: Counter[type] = field(factory=Counter[type])
+    taken: Counter[type] = field(factory=Counter[type])
     fresh: list[tuple[Key, int, i.Input]] = field(factory=list[tuple[Key, int, i.Input]])
     edges: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
     rows: list[int] = field(factory=list[int])

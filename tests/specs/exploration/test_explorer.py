@@ -42,6 +42,15 @@ def test_every_property_holds_in_every_state(report: explorer.Report) -> None:
 
 
 @pytest.mark.rule("L1")
+def test_every_kind_of_input_is_taken_somewhere_and_refused_elsewhere_if_it_can_be(report: explorer.Report) -> None:
+    never_refused = {kind for kind, (_, refused) in report.inputs.items() if not refused}
+    assert never_refused == {"Dispose", "Replayed"}
+    assert all(taken > 40 for taken, _ in report.inputs.values())
+    assert explorer.Report().unexercised, "nothing explored is nothing exercised"
+    assert not explorer.Report().holds
+
+
+@pytest.mark.rule("L1")
 def test_every_row_of_the_table_is_taken(report: explorer.Report) -> None:
     assert set(report.rows) == {(row.source.name, row.trigger.name) for row in TABLE}
     assert report.unvisited == []
@@ -57,6 +66,7 @@ def test_the_report_tells_programs_what_it_tells_people(report: explorer.Report)
     assert told["holds"] is True
     assert told["states"] == sum(found.states for found in report.findings)
     assert len(told["properties"]) == len(PROPERTIES)
+    assert told["unexercised"] == []
     lines = explorer.report_lines(report)
     assert lines[-1] == f"{len(PROPERTIES)} properties hold in every state"
 
@@ -100,6 +110,13 @@ def test_a_changed_table_is_explored_instead_of_the_shipped_one() -> None:
     report = explorer.explore(1, rows=rows)
     assert report.counterexample is not None
     assert report.counterexample.rule in ("L9", "C3"), "without that row a running agent looks disposed"
+
+
+def test_what_is_wrong_with_the_empty_agent_is_shown_by_no_input_at_all() -> None:
+    rows = [row for row in TABLE if (row.source.name, row.trigger.name) != ("IDLE", "WAKE")]
+    broken = Search(Alphabet(1), rows).run().counterexample
+    assert broken is not None
+    assert (broken.rule, broken.inputs) == ("L9", ())
 
 
 def test_a_state_that_can_never_rest_is_found() -> None:
