@@ -31,6 +31,7 @@ from ..exploration.search import Counterexample, Search
 from ..logs.checker import check_events
 from ..logs.forgeries import Tally, tally
 from ..rig.scripts import SCRIPTS, record
+from . import machines
 
 INTRODUCTION = """\
 # What is verified, and how to check that it is
@@ -271,6 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     given = parser.parse_args(arguments)
     text = page(measure(quick=given.quick, jobs=given.jobs))
+    text += "\n" + machines.section(machines.FAULTS[::10] if given.quick else machines.FAULTS)
     if given.write:
         Path(given.write).write_text(text, encoding="utf-8")
     else:
