@@ -71,4 +71,4 @@ def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(verification.machines, "section", lambda _: "## Machines\n")
     path = tmp_path / "verification.md"
     assert verification.main(["--quick", "--write", str(path)]) == 0
-    assert path.read_text(encoding="utf-8") == page(figures())
+    assert path.read_text(encoding="utf-8") == page(figures()) + "\n## Machines\n"
