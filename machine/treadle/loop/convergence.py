@@ -77,9 +77,10 @@ class Convergences:
     def watch(self, convergence: Convergence) -> None:
         """Log a warning should it take longer than the agent's option says."""
         self._watched[convergence] = None
-        if self._scope is None:
-            scope = self._scope = trio.CancelScope()
-            self._spawn(lambda: self._watch(scope))
+        if self._scope is not None:
+            self._scope.cancel()  # it sleeps until an earlier one's time, which may be later than this one's
+        scope = self._scope = trio.CancelScope()
+        self._spawn(lambda: self._watch(scope))
 
     def over(self, convergence: Convergence) -> None:
         """It has converged, or gave way to another one."""

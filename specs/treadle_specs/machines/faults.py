@@ -39,8 +39,8 @@ def altered(owner: Any, name: Any, old: str, new: str) -> Callable[[], list[Patc
     """
 
     def patches() -> list[Patch]:
-        held = owner[name] if isinstance(owner, dict) else vars(owner)[name]
-        function = inspect.unwrap(held.fget if isinstance(held, property) else held)
+        held: Any = owner[name] if type(owner) is dict else vars(owner)[name]
+        function = inspect.unwrap(held.fget if type(held) is property else held)
         source = textwrap.dedent(inspect.getsource(function))
         if source.count(old) != 1:
             raise LookupError(f"{name}: {source.count(old)} places read {old!r}")

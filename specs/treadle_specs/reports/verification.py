@@ -34,6 +34,7 @@ from ..logs.forgeries import Tally, tally
 from ..mutation.figures import FILE as FIGURES
 from ..mutation.figures import sight, table
 from ..rig.scripts import SCRIPTS, record
+from . import machines
 
 INTRODUCTION = """\
 # What is verified, and how to check that it is
@@ -314,6 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     given = parser.parse_args(arguments)
     text = page(measure(quick=given.quick, jobs=given.jobs))
+    text += "\n" + machines.section(machines.FAULTS[::10] if given.quick else machines.FAULTS)
     if given.write:
         Path(given.write).write_text(text, encoding="utf-8")
     else:

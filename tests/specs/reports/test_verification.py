@@ -71,6 +71,7 @@ def test_without_spin_the_page_says_that_it_was_not_measured() -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "measure", lambda **_: figures())
+    monkeypatch.setattr(verification.machines, "section", lambda _: "## Machines\n")
     path = tmp_path / "verification.md"
     assert verification.main(["--quick", "--write", str(path)]) == 0
-    assert path.read_text(encoding="utf-8") == page(figures())
+    assert path.read_text(encoding="utf-8") == page(figures()) + "\n## Machines\n"

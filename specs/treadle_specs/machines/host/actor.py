@@ -281,7 +281,7 @@ class Actor:
             ending = self.handle.dispose(keep_inbox=keep)
             require(self.agent.state in OVER, "O4", "a disposed agent is in {}", self.agent.state)
             if first and world.fired == fired:
-                due = pending if keep else {NEXT_TURN: [], NEXT_STEP: []}
+                due: dict[str, list[str]] = pending if keep else {NEXT_TURN: [], NEXT_STEP: []}
                 require(
                     folded(self.agent.session.events) == due,
                     "O4",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -90,13 +91,19 @@ class Acts:
 
     def listen(self, on: Callable[[Any, Callable[..., Any]], Any]) -> None:
         """Listen at every point, behind the witness."""
-        on(SESSION_EVENT, lambda told: self.fire(told.agent, told.event.type))
+        on(SESSION_EVENT, self._event)
         for name, point in NOTICES.items():
-            on(point, lambda told, name=name: self.fire(told.agent, name))
+            on(point, partial(self._notice, name))
         for name in ("pre-step", "request", "prompt-submit"):
             on(HOOKS[name], self._waterfall(name))
-        on(TURN_STOPPING, lambda told: self._serial("turn-stopping", told))
-        on(SESSION_FLUSH, lambda told: self._serial("flush", told))
+        on(TURN_STOPPING, partial(self._serial, "turn-stopping"))
+        on(SESSION_FLUSH, partial(self._serial, "flush"))
+
+    def _event(self, told: Any) -> None:
+        self.fire(told.agent, told.event.type)
+
+    def _notice(self, name: str, told: Any) -> None:
+        self.fire(told.agent, name)
 
     def due(self, agent: Agent, on: str) -> list[Armed]:
         """What is to be done now."""

@@ -116,7 +116,7 @@ class Ends(Machine):
         """Open what a kill leaves, in another world: what was acknowledged is there (P1, P4, P7)."""
         old = self.world
         self.bench.settle()
-        live = {one.id: list(one.agent.session.events) for one in old.everyone if one.agent.session is not None}
+        live = {one.id: list(one.agent.session.events) for one in old.everyone}
         live |= {name: past.events for name, past in old.past.items() if name not in live}
         safe = {name: past.safe for name, past in old.past.items()}
         copied = old.storage.copy(power=power)

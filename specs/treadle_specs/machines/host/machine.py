@@ -190,6 +190,21 @@ class HostMachine(Ends):
         elif revisions.leases:
             self.bench.run(revisions.let_go, pick)
 
+    @precondition(lambda self: len(self.world.live()) < CROWD)
+    @rule(names=st.permutations(NAMES), lease=st.booleans())
+    @step
+    def rebind(self, names: list[str], *, lease: bool) -> None:
+        """A blank agent is bound anew, and what it is bound to is declared anew; a lease comes and goes (O9, O12)."""
+        if self.world.over:
+            return
+        revisions = self.world.revisions
+        self._create(None, names[0], 5.0, 2, "big")
+        self.bench.run(revisions.select, self.world.live()[-1].agent, names[1])
+        if lease:
+            self.bench.run(revisions.lease, names[1])
+            self.bench.run(revisions.let_go, len(revisions.leases) - 1)
+        self.bench.run(revisions.declare, names[1])
+
     @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]))
     @step
     def wait(self, pick: int, what: str) -> None:

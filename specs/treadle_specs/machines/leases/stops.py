@@ -76,8 +76,14 @@ def stopped(stop: Stop) -> Generator[Stop]:
     here: Any = trio.to_thread
     there: Any = trio.lowlevel
     before = sys.gettrace()
-    here.run_sync = lambda function, *args, **named: to_thread(traced(function), *args, **named)
-    there.start_thread_soon = lambda function, *args, **named: start_soon(traced(function), *args, **named)
+
+    def run_sync(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        return to_thread(traced(function), *args, **named)
+
+    def start_thread_soon(function: Callable[..., Any], *args: Any, **named: Any) -> None:
+        start_soon(traced(function), *args, **named)
+
+    here.run_sync, there.start_thread_soon = run_sync, start_thread_soon
     sys.settrace(trace)
     try:
         yield stop

@@ -44,10 +44,11 @@ class Party:
         """Add a turn; it counts once it is acknowledged."""
         if self.writer is None:
             return
+        first = self.writer.accepted  # what an earlier failure left queued goes out together with this
         session = Session(new_header("s", "/work", 0), [])
         turn = 1 + sum(1 for entry in self.taken if isinstance(entry.data, TurnStart))
-        fresh = [_at(session.commit(TurnStart(turn)), len(self.taken), self.name)]
-        fresh.append(_at(session.commit(TurnEnd(turn, Completed())), len(self.taken) + 1, self.name))
+        fresh = [_at(session.commit(TurnStart(turn)), first, self.name)]
+        fresh.append(_at(session.commit(TurnEnd(turn, Completed())), first + 1, self.name))
         try:
             await self.writer.append(fresh)
         except SessionLocked:
