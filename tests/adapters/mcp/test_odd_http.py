@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from tests.adapters.mcp.real import LEFT_GENERATORS
 from tests.adapters.mcp.test_real_servers import told
