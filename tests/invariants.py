@@ -7,32 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treadle import AssistantMessage, Event, Message, ModelRequest, Session, ToolResultMessage
-from treadle.kernel.pending import Inbox
+from treadle.checks.monitor import LogMonitor
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
-    InboxSpliced,
     RequestHeader,
-    StepEnd,
-    StepStart,
-    ToolCallStarted,
-    ToolResultAdded,
-    TurnEnd,
-    TurnStart,
-    UserMessageAdded,
+    Surface,
     decode_event,
     encode_event,
 )
-from treadle.session.surface import Surface
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:
     """Check a settled session and every request that was made of it."""
     events = list(session.events)
     check_lines(events)
-    check_grammar(events)
-    check_calls(events)
-    check_inbox(events)
+    check_rules(events)
     check_reload(session)
     asked = list(requests)
     for request in asked:
@@ -53,70 +43,13 @@ def _refuse(constant: str) -> Any:
     raise AssertionError(f"{constant} is not JSON")
 
 
-def check_grammar(events: Sequence[Event]) -> None:
-    """T10, L4, N3, N4: turns and steps are nested, balanced and numbered; what belongs to a step lies inside one."""
-    turn = step = last_turn = 0
+def check_rules(events: Sequence[Event]) -> None:
+    """T10, L4, N1 to N4, K5, I6 and what else the checker of logs knows: nothing is broken, and no turn is left open."""
+    monitor = LogMonitor()
     for entry in events:
-        match entry.data:
-            case TurnStart():
-                assert not turn, f"{entry.seq}: a turn inside a turn"
-                assert entry.data.turn == last_turn + 1, f"{entry.seq}: turn {entry.data.turn} after {last_turn}"
-                turn = last_turn = entry.data.turn
-                step = 0
-            case TurnEnd():
-                assert turn == entry.data.turn, f"{entry.seq}: turn/end {entry.data.turn} while {turn} is open"
-                assert step <= 0, f"{entry.seq}: turn/end inside a step"
-                turn = 0
-            case StepStart():
-                assert turn == entry.data.turn
-                assert step <= 0, f"{entry.seq}: a step inside a step"
-                assert entry.data.step == -step + 1, f"{entry.seq}: step {entry.data.step} after {-step}"
-                step = entry.data.step
-            case StepEnd():
-                assert (turn, step) == (entry.data.turn, entry.data.step), f"{entry.seq}: step/end out of place"
-                step = -step
-            case AssistantMessageAdded() | AssistantAttempt() | ToolCallStarted() | ToolResultAdded() | RequestHeader():
-                assert turn, f"{entry.seq}: {entry.type} outside a turn"
-                assert step > 0, f"{entry.seq}: {entry.type} outside a step"
-            case _:
-                pass
-    assert not turn, "the last turn has no end"
-
-
-def check_calls(events: Sequence[Event]) -> None:
-    """K5, N1, N2: each call has one result, in the model's order, and each message is recorded once."""
-    asked: list[str] = []
-    called: dict[str, int] = {}
-    recorded: set[str] = set()
-    for entry in events:
-        match entry.data:
-            case AssistantMessageAdded():
-                assert not asked, f"{entry.seq}: an answer while {asked} have no result"
-                asked = [call.call_id for call in entry.data.message.calls]
-            case ToolCallStarted():
-                assert entry.data.call_id in asked, f"{entry.seq}: a call that nobody asked for"
-                assert entry.data.call_id not in called, f"{entry.seq}: a call twice"
-                called[entry.data.call_id] = entry.seq
-            case ToolResultAdded():
-                assert asked[:1] == [entry.data.call_id], f"{entry.seq}: a result out of order"
-                asked.pop(0)
-                if entry.data.code != "TOOL_NOT_STARTED":
-                    assert entry.source_event_seqs == (called[entry.data.call_id],), f"{entry.seq}: cites no call"
-            case UserMessageAdded():
-                assert not asked, f"{entry.seq}: a message between call and result"
-                assert entry.data.message.id not in recorded, f"{entry.seq}: a message twice"
-                recorded.add(entry.data.message.id)
-            case _:
-                pass
-    assert not asked, f"{asked} have no result"
-
-
-def check_inbox(events: Sequence[Event]) -> None:
-    """I6: the recorded splices fold."""
-    inbox = Inbox()
-    for entry in events:
-        if isinstance(entry.data, InboxSpliced):
-            inbox.fold(entry.data, entry.seq)
+        monitor.take(entry)
+    assert not monitor.breaches, "; ".join([str(breach) for breach in monitor.breaches])
+    assert monitor.unfinished is None, f"{monitor.unfinished} has no end"
 
 
 def check_reload(session: Session) -> None:

@@ -133,6 +133,12 @@ def _replay() -> Target:
     return replay
 
 
+def _rig_check() -> Target:
+    from .verify.drivers import rig_check
+
+    return rig_check
+
+
 def _explore() -> Target:
     from .verify.kernel import explore
 
@@ -151,11 +157,23 @@ def _promela() -> Target:
     return export_promela
 
 
+def _export_otlp() -> Target:
+    from .telemetry.export import export_otlp
+
+    return export_otlp
+
+
+def _stats() -> Target:
+    from .telemetry.stats import stats
+
+    return stats
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 GROUPS = {
     "mcp": "Speak the Model Context Protocol.",
-    "export": "Write the lifecycle in another language.",
+    "export": "Write the lifecycle, or sessions, in another language.",
     "sessions": "Look at stored sessions.",
 }
 """The first words of commands of several words."""
@@ -175,9 +193,12 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("diagram",), _diagram, "Draw the lifecycle from its table.", "diagrams"),
     Mount(("rig",),     _rig,     "Speak the rig protocol on stdin and stdout.", "specs", bare=True),
     Mount(("conform",), _conform, "Hold any driver behind the rig protocol to the contract.", "specs"),
+    Mount(("rig-check",), _rig_check, "Walk one short session with a rig, and say what it lacks.", "specs"),
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs"),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs"),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs"),
+    Mount(("export", "otlp"),     _export_otlp,     "Write the spans of sessions as OpenTelemetry takes them.", "cli"),
+    Mount(("stats",),   _stats,   "Say what models and tools took: time, tokens, failures.", "cli"),
     Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs"),
 )
 # fmt: on

@@ -1,10 +1,11 @@
 """Draws the lifecycle, from the table that runs, and sessions, from their logs.
 
-Its rooms, each of which imports only those before it: ``drawing``, ``lifecycle``, ``log``, then ``sequence`` and
-``page``, which do not know each other; ``notebook`` shows objects by means of all of them.
+Its rooms, each of which imports only those before it: ``drawing``, ``lifecycle`` and ``figures``, ``log``, then ``sequence``
+and ``page``, which do not know each other; ``notebook`` shows objects by means of all of them.
 """
 
 from .drawing.units import duration
+from .figures.bars import Bar, Chart, bars_svg
 from .lifecycle.graph import Transition
 from .lifecycle.svg import svg
 from .lifecycle.text import dot, mermaid, table_markdown
@@ -26,6 +27,8 @@ from .sequence.mermaid import sequence_mermaid
 from .sequence.svg import sequence_svg
 
 __all__ = [
+    "Bar",
+    "Chart",
     "Passage",
     "Reached",
     "SessionFile",
@@ -33,6 +36,7 @@ __all__ = [
     "Transition",
     "Visit",
     "Walk",
+    "bars_svg",
     "coverage_text",
     "dot",
     "duration",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import trio
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 LEAVING = (KeyboardInterrupt, SystemExit)
@@ -20,6 +21,12 @@ LEAVING = (KeyboardInterrupt, SystemExit)
 def interruptible(function: Callable[..., Any], *args: Any) -> Any:
     """Call user code such that Ctrl-C reaches it while it computes; treadle's own code around it is protected (H11)."""
     return function(*args)
+
+
+@trio.lowlevel.disable_ki_protection
+def tell(listener: Callable[[P], Any], payload: P) -> Any:
+    """Call a listener as ``interruptible`` does; apart from it, since every frame of every stream is told so (H11)."""
+    return listener(payload)
 
 
 @trio.lowlevel.disable_ki_protection

@@ -34,7 +34,7 @@ def standing() -> Standing:
     return task, status_of(task)
 
 
-def _left_entered(before: Standing) -> bool:
+def left_entered(before: Standing) -> bool:
     """Whether the running task stands in more than before."""
     task, status = before
     return task is not None and status_of(task) is not status
@@ -43,29 +43,32 @@ def _left_entered(before: Standing) -> bool:
 async def tidy(before: Standing) -> list[str]:
     """Exit what was entered and not exited since; returns what that was, for people."""
     left: list[str] = []
-    while _left_entered(before):
+    while left_entered(before):
         left += _leave_scopes(before)
-        if _left_entered(before):
+        if left_entered(before):
             await _leave_nursery(before[0])
             left.append("a nursery")
     return left
 
 
 async def check_left(before: Standing, whose: str) -> None:
-    """Raise ``MisuseError`` when ``whose`` code has left something entered; it is exited then."""
-    if _left_entered(before):
+    """Raise ``MisuseError`` when ``whose`` code has left something entered; it is exited then.
+
+    Where that is often asked, ``left_entered`` is asked first.
+    """
+    if left_entered(before):
         raise _blame(whose, await tidy(before))
 
 
 def tidy_sync(before: Standing, whose: str) -> MisuseError | None:
     """Exit what synchronous code has left entered, which cannot be a nursery; returns what to blame it for."""
-    return _blame(whose, _leave_scopes(before)) if _left_entered(before) else None
+    return _blame(whose, _leave_scopes(before)) if left_entered(before) else None
 
 
 def _leave_scopes(before: Standing) -> list[str]:
     """Exit cancel scopes down to the next nursery, or to where the task stood."""
     task, left = before[0], list[str]()
-    while _left_entered(before):
+    while left_entered(before):
         scope, nurseries = status_of(task)._scope, task.child_nurseries
         if nurseries and nurseries[-1].cancel_scope is scope:
             break

@@ -18,7 +18,8 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--treadle-rig", metavar="COMMAND", help="hold the driver behind this rig to the contract")
     group.addoption("--treadle-core", action="store_true", help="only what every driver has")
     group.addoption("--treadle-expect", default="", metavar="LIST|FILE", help="rules or cases known to fail")
-    group.addoption("--treadle-examples", type=int, default=40, help="runs of the property suite (default 40)")
+    group.addoption("--treadle-seconds", type=float, default=30.0, help="for the property suite (default 30)")
+    group.addoption("--treadle-examples", type=int, default=None, help="runs of the property suite at most")
 
 
 def pytest_configure(config: Any) -> None:

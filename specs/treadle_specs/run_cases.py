@@ -4,8 +4,7 @@
     run_cases.py --rig "python -m yourpackage.rig" cases/*.json
     run_cases.py --rig "…" --show cases/cancel.json#late-steer     # print the whole exchange of one case
 
-Without files, the cases that lie beside this module are run; what a file holds is told at the end of PROTOCOL.md.
-Standard library only: the file runs by itself, without treadle.
+Without files, the cases beside this module are run; PROTOCOL.md tells what a file holds. Standard library only.
 """
 
 import argparse
@@ -130,9 +129,8 @@ def shown_notices(reply: Json) -> list[Json]:
 
 def newest_request(gates: list[Json]) -> list[str]:
     """The messages of the newest model gate, without the system prompt."""
-    none: list[Json] = []
-    requests = [gate["messages"] for gate in gates if gate["kind"] == "model"] or [none]
-    return [compact_message(message) for message in requests[-1] if message["role"] != "system"]
+    requests: list[list[Json]] = [gate["messages"] for gate in gates if gate["kind"] == "model"]
+    return [compact_message(message) for message in (requests or [[]])[-1] if message["role"] != "system"]
 
 
 def seen_in(reply: Json) -> Json:
@@ -221,13 +219,17 @@ class Rig:
         self._output.close()
 
 
+Start = Callable[[], Any]
+"""Starts a rig: a ``Rig``, or what is asked and ended like one."""
+
+
 class CaseRun:
     """One case on one rig (several in a row when the case restarts it)."""
 
-    def __init__(self, case: Json, command: str, tmp: str, *, show: bool) -> None:
-        self.case, self.command, self.tmp, self.show = case, command, tmp, show
+    def __init__(self, case: Json, tmp: str, start: Start) -> None:
+        self.case, self.tmp, self.start = case, tmp, start
         self.artifact: str | None = None
-        self.rig = Rig(command, show=show)
+        self.rig = start()
 
     def run(self) -> None:
         """Run every step; raises Failure or Skip."""
@@ -239,8 +241,8 @@ class CaseRun:
             for number, step in enumerate([self.opening(), *self.case["steps"]]):
                 self.run_step(number, self.restart(number, step) if step["do"] == "restart" else step)
             self.rig.ask({"do": "close"})
-            if self.rig.exit_status() != 0:
-                raise Failure(f"exit status {self.rig.proc.returncode} after close")
+            if status := self.rig.exit_status():
+                raise Failure(f"exit status {status} after close")
         finally:
             self.rig.stop()
 
@@ -255,22 +257,21 @@ class CaseRun:
             self.rig.kill()
         elif not self.rig.ask({"do": "close"}).get("ok"):
             raise Failure(f"step {number}: close was refused")
-        if self.rig.exit_status() != 0 and not kill:
-            raise Failure(f"step {number}: exit status {self.rig.proc.returncode} after close")
+        if (status := self.rig.exit_status()) and not kill:
+            raise Failure(f"step {number}: exit status {status} after close")
         if "damage" in step:
             if not self.artifact:
                 raise Skip("the rig names no artifact to damage")
             damage(Path(self.artifact), step["damage"])
         self.rig.stop()
-        self.rig = Rig(self.command, show=self.show)
+        self.rig = self.start()
         self.rig.hello()
         return {**self.opening(), "resume": True, **step.get("open", {}), **_only(step, REFUSAL_CHECKS)}
 
     def run_step(self, number: int, step: Json) -> None:
         """Send one step's request and check what comes back."""
         settle = step["do"] == "settle"
-        names = (*REFUSAL_CHECKS, *REPLY_CHECKS, *(SETTLE_CHECKS if settle else ()))
-        checks = _only(step, names)
+        checks = _only(step, names := (*REFUSAL_CHECKS, *REPLY_CHECKS, *(SETTLE_CHECKS if settle else ())))
         request = fill({key: value for key, value in step.items() if key not in names}, self.tmp)
         if settle and len(request) > 1:
             raise Failure(f"step {number}: the case has unknown checks {sorted(set(request) - {'do'})}")
@@ -345,15 +346,14 @@ def fill(value: Any, tmp: str) -> Any:
 
 def damage(path: Path, change: Json) -> None:
     """Cut bytes off the end of a file, then append some."""
-    data = path.read_bytes()
-    kept = data[: len(data) - change.get("cut", 0)]
+    kept = (data := path.read_bytes())[: len(data) - change.get("cut", 0)]
     path.write_bytes(kept + change.get("append", "").encode("utf-8"))
 
 
-def run_case(case: Json, command: str, *, show: bool = False) -> None:
+def run_case(case: Json, command: str, *, show: bool = False, start: Start | None = None) -> None:
     """Run one case against a fresh rig in a fresh directory; raises Failure or Skip."""
     with tempfile.TemporaryDirectory() as tmp:
-        CaseRun(case, command, tmp, show=show).run()
+        CaseRun(case, tmp, start or (lambda: Rig(command, show=show))).run()
 
 
 def own_cases() -> list[str]:

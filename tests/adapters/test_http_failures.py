@@ -443,3 +443,31 @@ def test_an_endpoint_shows_its_address_without_user_and_query() -> None:
     endpoint = Endpoint("http://user:pw@a.test/v1?key=k", Credential())
     assert str(endpoint) == "http://a.test/v1"
     assert repr(endpoint) == "<Endpoint http://a.test/v1, <no Credential>>"
+
+
+# --- headers of an attempt --------------------------------------------------------------------------------------------
+
+
+async def test_each_attempt_can_have_headers_of_its_own_that_replace_no_other() -> None:
+    transport = MemoryTransport([b"data: [DONE]\n\n"])
+
+    def more(given: Any) -> dict[str, str]:
+        return {"traceparent": f"00-{given.attempt_id}", "Authorization": "theirs", "X-Static": "theirs"}
+
+    options: Any = {"api_key": "sk-0123456789", "headers": {"X-Static": "ours"}, "attempt_headers": more}
+    async with OpenAIChat(URL, transport=transport, **options) as model:
+        await outcome(model)
+    (sent,) = transport.requests
+    assert sent.headers["traceparent"] == "00-a1"
+    assert sent.headers["authorization"] == "Bearer sk-0123456789"
+    assert sent.headers["x-static"] == "ours"
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "ümlaut"])
+async def test_a_header_of_an_attempt_that_cannot_be_sent_is_told_by_its_name_alone(value: str) -> None:
+    transport = MemoryTransport([b"data: [DONE]\n\n"])
+    async with OpenAIChat(URL, transport=transport, attempt_headers=lambda _: {"X-Mine": value}) as model:
+        with pytest.raises(MisuseError, match="'X-Mine' cannot be sent") as raised:
+            await outcome(model)
+    assert value not in str(raised.value)
+    assert transport.requests == []

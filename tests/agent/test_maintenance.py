@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import trio
 from tests.stage import Gate, Stage, leaves, note, settled, stage, talk
 from treadle import AgentBusy, ByHook, ByUser, Signal, State
 from treadle.errors import MaintenanceCancelled
-from treadle.hooks import AGENT_STATUS, PRE_STEP, SESSION_EVENT, Reject
+from treadle.hooks import AGENT_STATUS, MAINTENANCE, PRE_STEP, SESSION_EVENT, Reject
 
 
 @pytest.mark.rule("M1", "M5")
@@ -348,3 +349,46 @@ async def test_the_signal_of_maintenance_is_its_own_and_not_that_of_a_cancelled_
         s.agent.cancel()
         await s.agent.when_idle()
         assert await s.agent.run_maintenance(job) is False
+
+
+@pytest.mark.rule("M1", "M3")
+@pytest.mark.parametrize("ending", ["returns", "raises", "is cancelled"])
+async def test_its_start_and_its_end_are_told_however_it_ends(ending: str) -> None:
+    told: list[str] = []
+
+    async def job(signal: Signal) -> None:
+        told.append("job")
+        if ending == "raises":
+            raise ValueError("no")
+        if ending == "is cancelled":
+            await trio.sleep_forever()
+
+    async with stage() as s:
+        s.host.on(MAINTENANCE, lambda payload: told.append(f"{payload.phase} {payload.agent.state.name}"))
+        running = s.agent.run_maintenance(job)
+        await settled()
+        if ending == "is cancelled":
+            s.agent.cancel()
+        await s.agent.when_idle()
+        with contextlib.suppress(ValueError, MaintenanceCancelled):
+            await running
+    assert told == [
+        "started MAINTENANCE",
+        "job",
+        f"ended {'CANCEL_CONVERGENCE' if ending == 'is cancelled' else 'MAINTENANCE'}",
+    ]
+
+
+@pytest.mark.rule("H5", "M3")
+async def test_a_listener_of_its_start_that_raises_does_not_keep_it_from_running() -> None:
+    def fails(_: object) -> None:
+        raise ValueError("a listener")
+
+    async def job(signal: Signal) -> str:
+        return "swept"
+
+    async with stage() as s:
+        s.host.on(MAINTENANCE, fails)
+        assert await s.agent.run_maintenance(job) == "swept"
+        await s.agent.when_idle()
+        assert len(s.errors) == 2

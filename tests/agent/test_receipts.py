@@ -138,6 +138,23 @@ async def test_a_release_without_a_wake_starts_nothing() -> None:
 
 
 @pytest.mark.rule("D8")
+async def test_a_release_made_again_frees_no_newer_reservation() -> None:
+    async with stage("one") as s:
+        first = s.agent.reserve_turn_admission()
+        assert first is not None
+        first()
+        second = s.agent.reserve_turn_admission()
+        assert second is not None
+        first()
+        s.agent.followup(note("a"))
+        await settled()
+        assert (s.agent.status, s.pending) == ("idle", (["a"], []))
+        second()
+        await s.agent.when_idle()
+        assert s.requests == [["user a"]]
+
+
+@pytest.mark.rule("D8")
 async def test_cancel_under_a_reservation_clears_inbox_and_latch_but_not_the_reservation() -> None:
     async with stage("one") as s:
         release = s.agent.reserve_turn_admission()

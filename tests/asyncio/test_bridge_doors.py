@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.asyncio.test_bridge import create
-from tests.doors import CALLS, MAKINGS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
+from tests.doors import CALLS, TEXTS_WITHIN, VALUES, VALUES_WITHIN
+from tests.makings import MAKINGS
 from tests.stage import note
 from treadle import Host, MisuseError, ScriptedModel, Tool, tool
 from treadle.asyncio import Bridge
@@ -141,6 +142,7 @@ class OverBridge:
         self.replies: list[Any] = []
         self.agent = Sided(self)
         self.agents, self.presets, self.host = self.bridge.agents, self.bridge.presets, self
+        self.models, self.default_model = self.bridge.models, self.bridge.default_model
         self.native = agent.native
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -290,6 +292,8 @@ NO_DOORS: dict[str, set[tuple[str, str]]] = {
         ("BridgedAgents", "resume"),
         ("BridgedHooks", "point"),
         ("BridgedInbox", "remove"),
+        ("BridgedModels", "prepare"),
+        ("BridgedModels", "route"),
         ("BridgedPresets", "acquire_scope"),
         ("BridgedPresets", "read_document"),
         ("BridgedPresets", "recompose"),
@@ -312,6 +316,8 @@ NO_DOORS: dict[str, set[tuple[str, str]]] = {
         ("BridgedAgents", "list"),
         ("BridgedAgents", "require_initiator"),
         ("BridgedAgents", "roots"),
+        ("BridgedDefaultModel", "current"),
+        ("BridgedDefaultModel", "fill"),
         ("BridgedInbox", "clear"),
         ("BridgedPresets", "composed_preset"),
         ("BridgedPresets", "inventory"),
@@ -335,7 +341,7 @@ def test_every_method_of_the_bridge_through_which_something_is_recorded_is_a_doo
                 if inspect.isawaitable(made):
                     await made
         await asyncio.gather(*s.replies, return_exceptions=True)
-        parts = [s.bridged.part, s.bridge.agents.part, s.bridge.presets.part]
+        parts = [s.bridged.part, s.agents.part, s.presets.part, s.models.part, s.default_model.part]
         parts += [getattr(s.bridged, name).part for name in ("inbox", "prompt", "tools", "hooks")]
         public = {
             (type(part).__name__, name)

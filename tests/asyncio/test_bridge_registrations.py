@@ -369,17 +369,19 @@ def test_presets_are_declared_chosen_and_leased_from_asyncio() -> None:
 def test_a_preset_that_came_too_late_for_its_caller_is_taken_back() -> None:
     @bridged()
     async def _(bridge: Bridge) -> None:
-        at = threading.Event()
+        at, on = threading.Event(), threading.Event()
 
         async def slow(composition: Any) -> None:
             at.set()
             with trio.CancelScope(shield=True):
-                await trio.sleep(0.01)
+                await trio.to_thread.run_sync(on.wait)
 
         await bridge.presets.component("slow", slow)
         declaring = asyncio.create_task(bridge.presets.register(PresetDefinition("late", "- slow")))
         await asyncio.to_thread(at.wait)
         declaring.cancel()
+        await asyncio.sleep(0)
+        on.set()
         with pytest.raises(asyncio.CancelledError):
             await declaring
         await bridge.call(lambda: None)

@@ -50,7 +50,7 @@ def test_every_point_of_the_contract_exists_in_its_mode() -> None:
     emit = (
         "agent/status agent/inbox/inserted agent/inbox/claimed agent/inbox/discarded agent/inbox/updated agent/parked "
         "agent/assistant-stream agent/error agent/cancel-requested agent/disposed agent/session-start session/event "
-        "tools/result agent-loop/config-start-failed agent-preset/selected"
+        "tools/result agent-loop/config-start-failed agent-preset/selected agent/maintenance"
     )
     serial_points = "agent/created agent/turn-stopping session/flush"
     waterfalls = (

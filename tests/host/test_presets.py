@@ -156,6 +156,20 @@ async def test_a_broken_preset_stays_listed_with_its_diagnosis(document: str, di
         assert closed == ([True] if document == "- fail" else [])
 
 
+@pytest.mark.rule("O9", "O11")
+async def test_b5_every_component_that_is_not_there_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("- persona: You.\n- nobody: {a: 1}\n-  section: {name: a, text: b}\n- no.such.module:thing\n")
+    async with hosted() as host:
+        await host.presets.register(read_definition(path))
+        error = (await host.presets.resolve("mine")).error or ""
+        first, second = error.splitlines()
+        assert first.startswith(f"{path}:2:3: component 2 (nobody): no component is named 'nobody' (known: persona")
+        assert second.startswith(f"{path}:4:3: component 4 (no.such.module:thing): 'no.such.module:thing' cannot be")
+        (inventory,) = await host.presets.inventory()
+        assert [row.state for row in inventory.components] == ["not started", "failed", "not started", "not started"]
+
+
 @pytest.mark.rule("O11")
 async def test_reading_presets_starts_no_agent() -> None:
     async with hosted() as host:

@@ -107,8 +107,8 @@ def test_a_splice_that_keeps_an_id_tells_an_update_only_of_a_message_that_is_ano
     kernel = Kernel()
     feed(kernel, *(i.Deliver(note(name), "next-turn", False) for name in "abc"))
     effects = feed(kernel, i.Splice("next-turn", 0, 3, (note("b"), message("again", id="a"), note("new"))))
-    notices = [(type(one.notice), one.notice.message.id) for one in effects if isinstance(one, Publish)]
-    assert notices == [(Discarded, "c"), (Updated, "a"), (Inserted, "new")]
+    notices = [one.notice for one in effects if isinstance(one, Publish)]
+    assert notices == [Discarded(note("c")), Updated(message("again", id="a")), Inserted(note("new"))]
     assert told(feed(kernel, i.Splice("next-turn", 0, 2, (message("again", id="a"), note("b"))))) == ["InboxSpliced"]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
 from tests.stage import Gate, Stage, leaves, line, note, settled, stage, talk
-from treadle import AgentDisposed, Answer, Call, Host, State, tool
+from treadle import AgentDisposed, Answer, Call, Host, Signal, State, tool
+from treadle.errors import MaintenanceCancelled
 from treadle.hooks import (
     AGENT_DISPOSED,
     AGENT_ERROR,
@@ -58,7 +60,13 @@ async def work() -> str:
 
 
 async def a_life(s: Stage, gate: Gate) -> None:
-    """Everything that is told happens: queueing, a tool turn, a cancelled turn that parks, a failing turn."""
+    """Everything that is told happens: maintenance, queueing, a tool turn, a cancelled turn that parks, a failing turn."""
+
+    async def tidy(signal: Signal) -> None:
+        await trio.lowlevel.checkpoint()
+
+    with suppress(MaintenanceCancelled):
+        await s.agent.run_maintenance(tidy)
     s.agent.inbox.append("next-turn", note("q"))
     s.agent.update_inbox("q", "edit", "edited")
     s.agent.inbox.remove("q")
@@ -97,7 +105,7 @@ async def never(told: Any) -> None:
 def payload_key(told: Any) -> str:
     """What was told, without identities."""
     parts = [type(told).__name__]
-    for name in ("status", "message", "turn", "event", "frame", "failure", "call", "cause"):
+    for name in ("status", "message", "turn", "event", "frame", "failure", "call", "cause", "phase"):
         value = getattr(told, name, None)
         if name == "event" and value is not None:
             value = line(value)

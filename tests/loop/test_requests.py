@@ -25,8 +25,7 @@ from treadle import (
 from treadle.hooks import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMBLE, Enter, Prompt, Retry
 from treadle.loop.request_state import restore_requests
 from treadle.models import CallConfig, ModelInfo, Models, ToolSchema
-from treadle.session import RequestContext, RequestHeader, SystemMessageAdded, TurnStart
-from treadle.session.surface import Surface
+from treadle.session import RequestContext, RequestHeader, Surface, SystemMessageAdded, TurnStart
 
 
 @tool

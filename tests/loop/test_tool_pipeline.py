@@ -323,6 +323,30 @@ async def test_a_decision_that_makes_no_sense_runs_nothing(wrong: Any) -> None:
 # --- K2: execute, post-execute, final content -------------------------------------------------------------------------
 
 
+@pytest.mark.rule("K6", "C10")
+async def test_a_body_starts_after_no_cancel_also_where_a_wrapper_shields_itself(autojump_clock: MockClock) -> None:
+    ran: list[str] = []
+
+    @tool
+    async def one() -> str:
+        ran.append("one")
+        return "done"
+
+    async def wrap(proposal: Any, proceed: Any) -> Any:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+            return await proceed()
+
+    async with stage(Answer(calls=[Call("one")]), tools=[one]) as s:
+        s.agent.scope.on(TOOLS_EXECUTE, wrap)
+        s.agent.followup("a")
+        await trio.sleep(0.5)
+        s.agent.cancel()
+        await s.agent.when_idle()
+        assert results(s) == ["ABORTED_BEFORE_DISPATCH"]
+    assert ran == []
+
+
 @pytest.mark.rule("K2")
 async def test_a_wrapper_may_replace_the_body() -> None:
     async with stage(Answer(calls=[Call("lax")]), tools=[lax]) as s:

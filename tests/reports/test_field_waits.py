@@ -341,7 +341,7 @@ def test_on_the_bridge_what_waits_for_its_own_agent_raises_at_once(door: str) ->
                 await handle.dispose()
 
             doors: dict[str, Callable[[], Awaitable[object]]] = {
-                "when_idle": lambda: handle.agent.when_idle(),  # noqa: PLW0108  # made later
+                "when_idle": lambda: handle.agent.when_idle(),  # made later
                 "ask": lambda: handle.agent.ask("x"),
                 "receipt": lambda: handle.agent.followup("x").outcome(),
                 "dispose": dispose,

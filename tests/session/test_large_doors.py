@@ -9,11 +9,11 @@ import trio
 
 from tests.doors import TEXTS_WITHIN, VALUES, VALUES_WITHIN
 from tests.stage import note, stage
-from treadle import Failure, tool
+from treadle import Failure, ScriptedModel, tool
 from treadle.errors import MisuseError
 from treadle.hooks import REQUEST, SESSION_EVENT, SessionEventAdded
 from treadle.lossless import MAX_PART_BYTES
-from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, clean_failure
+from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, ModelInfo, clean_failure
 from treadle.models.routes import MAX_NAME, MAX_TOKENS
 from treadle.session import RequestHeader, encode_event
 from treadle.session.log import MAX_HEADER_TEXT
@@ -155,6 +155,31 @@ async def test_a_configuration_at_its_bounds_is_taken_and_marks_only_what_can_be
         (header,) = s.facts(RequestHeader)
         assert header.config.defaulted == ("max_tokens",)
         assert header.config.model == "x" * MAX_NAME
+
+
+@pytest.mark.rule("X3", "Q4", "S1")
+@pytest.mark.parametrize(
+    "told",
+    [
+        ModelInfo(context_window=2**80),
+        ModelInfo(context_window=-1),
+        ModelInfo(context_window="large"),  # type: ignore[arg-type]
+        ModelInfo(default_max_tokens=2**80),
+        ModelInfo(default_reasoning_effort="x\ud83d"),
+        ModelInfo(default_reasoning_effort="x" * (MAX_NAME + 1)),
+        ModelInfo(system_prompt_mode="neither"),  # type: ignore[arg-type]
+        None,
+    ],
+)
+async def test_what_an_adapter_tells_of_a_model_that_no_log_holds_ends_the_turn(told: Any) -> None:
+    class Telling(ScriptedModel):
+        async def model_info(self, model: str) -> Any:
+            return told
+
+    async with stage(model=Telling(["never"])) as s:
+        await s.ask()
+        assert s.ends == ["error INVALID_REQUEST"]
+        assert s.facts(RequestHeader) == []
 
 
 @pytest.mark.rule("X3", "Q5", "S1")

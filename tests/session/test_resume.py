@@ -32,7 +32,6 @@ from treadle import (
 )
 from treadle.errors import NoStore
 from treadle.hooks import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
-from treadle.loop.factory import restore
 from treadle.loop.request_state import restore_requests
 from treadle.models import BlockStart, Chunk, ReasoningDelta
 from treadle.session import (
@@ -47,6 +46,7 @@ from treadle.session import (
     new_header,
     repair,
 )
+from treadle.session.repair import end_of_log
 from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
 
@@ -387,8 +387,7 @@ def test_loading_twice_the_events_takes_twice_the_work() -> None:
         sys.setprofile(count)
         try:
             again = Session(header, map(decode_event, lines))
-            repair(again.events)
-            restore(again.events)
+            end_of_log(again.events)
             restore_requests(again.events, None)
         finally:
             sys.setprofile(None)

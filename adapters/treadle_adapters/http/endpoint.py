@@ -81,8 +81,7 @@ class Endpoint:
         self.credential = credential
         self._headers = httpx.Headers({"User-Agent": user_agent(), "Accept-Encoding": ACCEPT_ENCODING, **login})
         for name, value in (headers or {}).items():
-            if not (name + value).isascii() or not (name + value).isprintable() or not name:
-                raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
+            _check_header(name, value)
             self._headers[name] = value
         logins = [value.removeprefix("Basic ") for value in login.values()]
         named = [*(headers or {}).items(), *self._base.params.items()]
@@ -130,8 +129,11 @@ class Endpoint:
         headers: Mapping[str, str],
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> Body:
         """Send a request and return the response once its headers came; it is still to be read, and closed.
+
+        ``more`` are headers of this request that replace no other.
 
         Neither httpx's timeouts nor redirects apply: ``IdleWatchdog`` bounds the waits, and a redirect is an answer.
 
@@ -141,6 +143,9 @@ class Endpoint:
         """
         merged = self._headers.copy()
         merged.update(headers)
+        for name, value in (more or {}).items():
+            _check_header(name, value)
+            merged.setdefault(name, value)
         url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
         if params:
             url = url.copy_merge_params(dict(params))
@@ -188,6 +193,11 @@ class Endpoint:
         pools, self._pools = self._pools, None
         if pools is not None:
             await pools.aclose()
+
+
+def _check_header(name: str, value: str) -> None:
+    if not (name + value).isascii() or not (name + value).isprintable() or not name:
+        raise MisuseError(f"the value of header {name!r} cannot be sent: printable ASCII only")
 
 
 def _address(base_url: str) -> tuple[httpx.URL, dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any, NotRequired, Self, TypedDict, Unpack, cast
 
@@ -49,6 +49,8 @@ class HTTPOptions(TypedDict):
         api_key_env: the environment variable that holds it, read at each attempt. With neither, none is sent.
         name: the adapter's name (Q10).
         headers: sent with every request; their values are treated as secrets (X1).
+        attempt_headers: gives more headers for each attempt, in the attempt's own task, such as ``traceparent``; they
+            are no secrets, and never replace those above.
         stream_idle_timeout: seconds without a byte from the provider before TIMEOUT (Q8).
         keep_alive_timeout: seconds of keep-alives alone before TIMEOUT.
         retry_policy: how failures are retried; ``None`` makes each terminal (Q6).
@@ -62,6 +64,7 @@ class HTTPOptions(TypedDict):
     api_key_env: NotRequired[str | None]
     name: NotRequired[str]
     headers: NotRequired[Mapping[str, str] | None]
+    attempt_headers: NotRequired[Callable[[ModelRequest], Mapping[str, str]] | None]
     stream_idle_timeout: NotRequired[float]
     keep_alive_timeout: NotRequired[float]
     retry_policy: NotRequired[RetryPolicy | None]
@@ -98,6 +101,7 @@ class HTTPModel(ABC):
         self._policy = options.get("retry_policy", RetryPolicy())
         self._models = options.get("models", self.unknown_model)
         self._extra = dict(options.get("extra_body", {}))
+        self._attempt_headers = options.get("attempt_headers")
         self._idle = options.get("stream_idle_timeout", STREAM_IDLE_TIMEOUT)
         self._quiet = options.get("keep_alive_timeout", KEEP_ALIVE_TIMEOUT)
         if not (self._idle > 0 and self._quiet > 0):
@@ -148,7 +152,8 @@ class HTTPModel(ABC):
         watchdog = IdleWatchdog(self._idle, self._quiet, request.bounds)
         reply = Reply(self._decoder(), request.bounds, names_called(request.tools))
         guard = Guard(self._endpoint.hidden_in_answers())
-        body = await self._open("POST", self.path, watchdog, self._body(request))
+        more = self._attempt_headers(request) if self._attempt_headers is not None else None
+        body = await self._open("POST", self.path, watchdog, self._body(request), more=more)
         problem: ModelFailure | None = None
         try:
             while not reply.done:
@@ -214,6 +219,7 @@ class HTTPModel(ABC):
         watchdog: IdleWatchdog,
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> Body:
         """Send a request; returns the body of a success, unread."""
         headers = {"Accept": "application/json", **self._headers()}
@@ -223,7 +229,7 @@ class HTTPModel(ABC):
         try:
             with map_exceptions(str(self._endpoint)):
                 await self._endpoint.ready()
-                send = partial(self._endpoint.send, method, path, headers, content, params)
+                send = partial(self._endpoint.send, method, path, headers, content, params, more)
                 body = await watchdog.wait(send)
         except ModelFailure as error:
             problem = error

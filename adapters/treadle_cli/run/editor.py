@@ -75,6 +75,7 @@ class Editor:
         self._started = trio.Event()
         self._ended = trio.Event()
         self._failure: Exception | None = None
+        self._left = False
         self._pending: list[Text] = []
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -104,6 +105,7 @@ class Editor:
                 yield self
                 nursery.cancel_scope.cancel()
         finally:
+            self._left = True
             self._call(self._closing.set)
             with trio.CancelScope(shield=True), trio.move_on_after(PATIENCE):
                 await self._ended.wait()
@@ -178,6 +180,8 @@ class Editor:
 
     async def _edit(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if self._left:  # before there was a loop to tell it to
+            self._closing.set()
         self._loop.set_exception_handler(self._failed)
         self._session = session = self._make_session()
         session.default_buffer.on_text_changed += self._changed
@@ -207,7 +211,8 @@ class Editor:
     def _began(self) -> None:
         self._session.app.create_background_task(self._shower())
         self._session.app.create_background_task(self._fitter(self._width))
-        self._token.run_sync_soon(self._started.set)
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._started.set)
 
     def _make_session(self) -> PromptSession[str]:
         from prompt_toolkit import PromptSession

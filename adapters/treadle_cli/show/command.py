@@ -17,13 +17,14 @@ from rich.text import Text
 from treadle import Event, MisuseError, SessionCorrupt
 from treadle.printable import one_line, printable
 from treadle.session import encode_event
-from treadle_diagrams import SessionFile, Teller, read_session, session_page
+from treadle_diagrams import SessionFile, Teller, session_page
 from treadle_diagrams.log.entries import AnyEntry, plain
-from treadle_diagrams.log.file import LineReader, parse_session
+from treadle_diagrams.log.file import LineReader
 from treadle_diagrams.log.summary import summary
 
 from ..exits import Exit
 from ..private import write_private
+from ..stores.files import read_file
 from ..stores.storage import sessions_directory
 from .transcript import Transcript, clock_text
 
@@ -90,14 +91,6 @@ def _found(log: str | None, directory: Path | None) -> Path:
         if stored_as.exists():
             return stored_as
     raise MisuseError(f"{log} is neither a file here nor a session in {folder}")
-
-
-def _read(path: Path) -> SessionFile:
-    if path.name.endswith(".zst"):
-        from treadle_adapters.stores.frames import unpack
-
-        return parse_session(unpack(path.read_bytes()).text, path)
-    return read_session(path)
 
 
 # --- telling ----------------------------------------------------------------------------------------------------------
@@ -186,7 +179,7 @@ class _Teller:
 
 
 def _show(path: Path, teller: _Teller) -> int:
-    session = _read(path)
+    session = read_file(path)
     teller.take(session.events)
     teller.check()
     return _trouble(session)
@@ -230,7 +223,7 @@ def _follow(path: Path, teller: _Teller) -> int:
 def _write_page(path: Path, out: Path) -> int:
     if out.exists() and out.samefile(path):
         raise MisuseError(f"{out} is the session itself: give --html another name")
-    session = _read(path)
+    session = read_file(path)
     text = session_page(session.header, session.events, session.trouble)
     write_private(out, text.encode())
     sys.stderr.write(f"wrote {out}\n")

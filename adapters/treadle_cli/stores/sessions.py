@@ -134,7 +134,7 @@ async def _verified(store: SessionStore, name: str) -> tuple[str, str, bool]:
         stored = await store.inspect(name)
         if stored.damage is not None:
             return name, f"damaged after {len(stored.events)} events: {stored.damage}", False
-        closing = len(closed_session(stored)) - len(stored.events)
+        closing = len(closed_session(stored)[1].closing)
     except (SessionCorrupt, SessionFormatUnsupported) as error:
         return name, str(error), False
     said = f"{len(stored.events)} events"

@@ -13,73 +13,122 @@ from cyclopts.validators import Number
 
 from treadle import MisuseError
 from treadle_specs.conformance import command
+from treadle_specs.conformance import rig_check as walk
+from treadle_specs.conformance.corpus import PLACE as KEPT
+from treadle_specs.conformance.profiles import LEAST
+from treadle_specs.conformance.reporting import as_json, as_junit, as_text
 from treadle_specs.conformance.scripts import read_scripts
-
-from ..exits import Exit
+from treadle_specs.protocol.process import TIMEOUT_S
 
 RigCommand = Annotated[str, Parameter(name="--rig", show_default=lambda _: "our own")]
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+Seconds = Annotated[float, Parameter(validator=Number(gt=0, lt=1e9))]
 
 
 def conform(
     *,
     rig: RigCommand = command.OUR_OWN,
-    examples: Annotated[int, Parameter(validator=Number(gte=1))] = 40,
+    profile: Literal["core", "durable", "full"] = "full",
     core: Annotated[bool, Parameter(negative=())] = False,
+    seconds: Seconds = command.SECONDS,
+    examples: Count | None = None,
+    seed: int | None = None,
+    jobs: Count | None = None,
+    rules: str = "",
+    least: Count = LEAST,
+    timeout: Seconds = TIMEOUT_S,
     no_cases: Annotated[bool, Parameter(negative=())] = False,
     expect: str = "",
+    corpus: Path = KEPT,
+    no_corpus: Annotated[bool, Parameter(negative=())] = False,
     format: Annotated[Literal["text", "json", "junit"], Parameter(alias="-f")] = "text",
     output: Annotated[Path | None, Parameter(alias="-o")] = None,
     save: Path | None = None,
 ) -> int:
     """Hold any driver behind the rig protocol to the contract: the property suite, then the packaged cases.
 
-    The exit status is 0 when nothing failed that was not expected to, else 1.
+    The exit status is 0 when the driver conforms, 1 when it does not, and 3 when that cannot be said: the rig is at
+    fault, refuses to open, offers nothing to judge, or some rules were not at stake often enough.
 
     Args:
         rig: the command that starts the driver, once per run.
-        examples: runs of the property suite.
-        core: only what every driver has; the cases are left out.
+        profile: whose rules it is held to.
+        core: the same as `--profile core`.
+        seconds: wall time of the property suite.
+        examples: runs of the property suite at most.
+        seed: where drawing begins; fresh and told unless given, and the same each time in CI.
+        jobs: rigs at the same time; as many as there are processors unless given.
+        rules: hold it to these alone, between commas.
+        least: how often a rule has to be at stake.
+        timeout: seconds for one reply of the rig.
         no_cases: leave out the packaged cases.
         expect: rules and names of cases that are known to fail, between commas; or a file with one per line, where
             `#` begins a remark.
+        corpus: the folder of scripts that once broke a rule: played first, and added to.
+        no_corpus: neither play nor keep such scripts.
         format: of the report.
         output: the file that the report is written to; stdout unless given.
         save: the folder for a script per broken rule, each with its sequence diagram in Mermaid.
     """
-    known = command.expectations(expect)
     verdict = command.conform(
-        _checked(rig), examples=examples, core=core, cases=not no_cases, expected=known, save=save
+        _checked(rig),
+        profile="core" if core else profile,
+        seconds=seconds,
+        examples=examples,
+        seed=seed,
+        jobs=jobs,
+        rules=[word.strip() for word in rules.split(",") if word.strip()],
+        least=least,
+        timeout=timeout,
+        cases=not no_cases,
+        expected=command.expectations(expect),
+        kept=None if no_corpus else corpus,
+        save=save,
     )
     match format:
         case "text":
-            text = verdict.as_text()
+            text = as_text(verdict)
         case "json":
-            text = json.dumps(verdict.as_json(), indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(as_json(verdict), indent=1, ensure_ascii=False) + "\n"
         case "junit":
-            text = verdict.as_junit()
+            text = as_junit(verdict)
     if output is None:
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
-    return Exit.OK if verdict.conforms else Exit.FAILED
+    return verdict.status
 
 
-def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN) -> int:
+def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN, timeout: Seconds = TIMEOUT_S) -> int:
     """Play scripts of broken rules on a driver again.
 
-    The exit status is 1 when one still breaks a rule.
+    The exit status is 1 when one still breaks a rule, and 3 when the rig is at fault.
 
     Args:
         scripts: files that `treadle conform` or `treadle explore` saved.
         rig: the command that starts the driver, once per script.
+        timeout: seconds for one reply of the rig.
     """
     starts = _checked(rig)
-    status = Exit.OK
+    status = 0
     for script in [script for path in scripts for script in read_scripts(path)]:
-        told = command.replayed(script, starts)
-        status = Exit.FAILED if told is not None else status
-        sys.stdout.write(f"{script['name']}: {told or 'holds'}\n")
+        told, code = command.replayed(script, starts, timeout)
+        status = max(status, code)
+        sys.stdout.write(f"{script['name'].splitlines()[0]}: {told}\n")
     return status
+
+
+def rig_check(*, rig: RigCommand = command.OUR_OWN, timeout: Seconds = TIMEOUT_S) -> int:
+    """Walk one short session with a rig under construction, and say step by step what it lacks.
+
+    The exit status is 0 when the core is there, 1 when something of it is missing, and 3 when the rig breaks the
+    protocol.
+
+    Args:
+        rig: the command that starts the rig.
+        timeout: seconds for one reply of the rig.
+    """
+    return walk.tell(_checked(rig), timeout)
 
 
 def _checked(rig: str) -> str:

@@ -55,7 +55,7 @@ class CreateOptions:
     agent_options: AgentOptions = DEFAULT_OPTIONS
     setup: Setup | None = None
     seed: Iterable[Event] = ()
-    meta: Mapping[str, Any] = field(factory=dict[str, Any])
+    meta: Mapping[str, Any] = field(factory=lambda: {})
 
 
 class AgentFactory(Protocol):

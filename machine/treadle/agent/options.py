@@ -58,7 +58,7 @@ class AgentOptions:
     max_answer_bytes: int = DEFAULT_BOUNDS.bytes
     max_answer_calls: int = field(default=DEFAULT_BOUNDS.calls, validator=_count)
     max_answer_seconds: float = field(default=DEFAULT_BOUNDS.seconds, validator=_seconds)
-    extra: dict[str, Any] = field(factory=dict[str, Any])
+    extra: dict[str, Any] = field(factory=lambda: {})
     config: CallConfig = field(init=False, repr=False, eq=False)
     bounds: AnswerBounds = field(init=False, repr=False, eq=False)
 

@@ -19,21 +19,19 @@ from .state import LogState
 
 def contribution(data: object) -> Message | None:
     """What a surface event says to the model, ``None`` when it says nothing (S4)."""
-    match data:
-        case UserMessageAdded():
-            return data.message
-        case SystemMessageAdded():
-            return data.message if data.message.content else None
-        case ToolResultAdded():
-            return ToolResultMessage((ToolResult(data.call_id, data.content, data.is_error, data.code),))
-        case AssistantMessageAdded():
-            return None if all(map(_silent, data.message.content)) else data.message
-        case _:
-            return None
+    if type(data) is UserMessageAdded:
+        return data.message
+    if type(data) is AssistantMessageAdded:
+        return None if all(map(_silent, data.message.content)) else data.message
+    if type(data) is ToolResultAdded:
+        return ToolResultMessage((ToolResult(data.call_id, data.content, data.is_error, data.code),))
+    if type(data) is SystemMessageAdded:
+        return data.message if data.message.content else None
+    return None
 
 
 def _silent(block: object) -> bool:
-    return isinstance(block, Reasoning) or (isinstance(block, Text) and not block.text)
+    return not block.text if type(block) is Text else type(block) is Reasoning
 
 
 def surface(log: LogState, entry: Event) -> None:

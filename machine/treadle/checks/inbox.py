@@ -104,7 +104,8 @@ def settle_move(log: LogState) -> None:
 
 def decide_batch(log: LogState, data: StepStart) -> list[UserMessage]:
     """What a step accepts: claimed messages, or messages given in full where hooks added or changed them (T0, I1)."""
-    claimed, amended = log.turn.claimed, {message.id: message for message in data.amended}
+    claimed = log.turn.claimed
+    amended = {message.id: message for message in data.amended} if data.amended else {}
     accepted: list[UserMessage] = []
     for message_id in data.accepted:
         message = amended.pop(message_id, None)
@@ -116,7 +117,7 @@ def decide_batch(log: LogState, data: StepStart) -> list[UserMessage]:
             log.note("I1", f"message {message_id!r} enters, and is pending or recorded already")
         if message is None:
             log.note("T0", f"message {message_id!r} is accepted, and was neither claimed nor given")
-        elif any(known.id == message_id for known in accepted):
+        elif _place(accepted, message_id) is not None:
             log.note("T0", f"message {message_id!r} is accepted twice")
         else:
             accepted.append(message)
@@ -125,6 +126,13 @@ def decide_batch(log: LogState, data: StepStart) -> list[UserMessage]:
     claimed.clear()
     log.turn.ids.update(data.accepted)
     return accepted
+
+
+def _place(messages: list[UserMessage], message_id: str) -> int | None:
+    for place, known in enumerate(messages):
+        if known.id == message_id:
+            return place
+    return None
 
 
 def user_message(log: LogState, data: UserMessageAdded, _: Event) -> None:
@@ -137,9 +145,7 @@ def user_message(log: LogState, data: UserMessageAdded, _: Event) -> None:
         log.note("N2", f"message {message.id!r} is recorded while it is pending")
     if step.asked:
         log.note("N1", f"message {message.id!r} stands between a call and its result")
-    place = (
-        next((n for n, known in enumerate(step.accepted) if known.id == message.id), None) if step.accepted else None
-    )
+    place = _place(step.accepted, message.id)
     if place is not None:
         if place:
             log.note("T1", f"message {message.id!r} precedes {step.accepted[0].id!r}, which was accepted before it")

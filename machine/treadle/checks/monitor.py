@@ -36,6 +36,8 @@ _TAKERS: dict[type, Callable[[LogState, Any, Event], None]] = {
 }
 _AT_ONCE = (ev.InboxSpliced, ev.TurnEnd, ev.StepStart)
 """Events that settle by themselves what must follow at once."""
+_BARE = frozenset([kind for kind in _TAKERS if not ev.BY_CLASS[kind].surface])
+"""Events that carry no surface metadata."""
 
 
 _NONE: tuple[Breach, ...] = ()
@@ -71,7 +73,8 @@ class LogMonitor:
         if log.turn.due and kind not in _AT_ONCE:
             log.doubt("I5", f"{entry.type} precedes the claim that the turn begins with")
             log.turn.due.clear()
-        history.surface(log, entry)
+        if kind not in _BARE or entry.surface_op is not None or entry.source_event_seqs is not None:
+            history.surface(log, entry)
         taker = _TAKERS.get(kind)
         if taker is not None:
             taker(log, data, entry)

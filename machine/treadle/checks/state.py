@@ -45,12 +45,12 @@ class Turn:
     cut: bool = False
     owes: bool = False
     prompt: str | None = None
-    due: list[tuple[str, int]] = field(factory=list[tuple[str, int]])
-    claimed: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
-    ids: set[str] = field(factory=set[str])
-    kept: list[str] = field(factory=list[str])
-    unrecorded: list[str] = field(factory=list[str])
-    doubtful: list[Breach] = field(factory=list[Breach])
+    due: list[tuple[str, int]] = field(factory=lambda: [])
+    claimed: dict[str, UserMessage] = field(factory=lambda: {})
+    ids: set[str] = field(factory=lambda: set())
+    kept: list[str] = field(factory=lambda: [])
+    unrecorded: list[str] = field(factory=lambda: [])
+    doubtful: list[Breach] = field(factory=lambda: [])
 
 
 @define
@@ -76,13 +76,13 @@ class Step:
     number: int = 0
     open: bool = False
     batch: int = 0
-    accepted: list[UserMessage] = field(factory=list[UserMessage])
+    accepted: list[UserMessage] = field(factory=lambda: [])
     marked: bool = False
     attempts: int = 0
     answered: bool = False
     retry: tuple[int, bool] | None = None
-    asked: list[ToolCall] = field(factory=list[ToolCall])
-    called: dict[str, int] = field(factory=dict[str, int])
+    asked: list[ToolCall] = field(factory=lambda: [])
+    called: dict[str, int] = field(factory=lambda: {})
     calls: bool = False
     concluded: bool = False
     waiting: int = 0
@@ -106,20 +106,20 @@ class LogState:
 
     seq: int = 0
     inherited: int = 0
-    breaches: list[Breach] = field(factory=list[Breach])
+    breaches: list[Breach] = field(factory=lambda: [])
     turn: Turn = field(factory=Turn)
     step: Step = field(factory=Step)
     lists: dict[str, list[UserMessage]] = field(factory=lambda: {"next-turn": [], "next-step": []})
-    pending: set[str] = field(factory=set[str])
+    pending: set[str] = field(factory=lambda: set())
     moving: Moving | None = None
     not_resumed: Breach | None = None
-    recorded: set[str] = field(factory=set[str])
-    call_ids: set[str] = field(factory=set[str])
-    attempt_ids: set[str] = field(factory=set[str])
+    recorded: set[str] = field(factory=lambda: set())
+    call_ids: set[str] = field(factory=lambda: set())
+    attempt_ids: set[str] = field(factory=lambda: set())
     header: RequestHeader | None = None
     context: RequestContext | None = None
-    nodes: list[tuple[int, Message | None]] = field(factory=list[tuple[int, Message | None]])
-    history: list[Message] = field(factory=list[Message])
+    nodes: list[tuple[int, Message | None]] = field(factory=lambda: [])
+    history: list[Message] = field(factory=lambda: [])
 
     def note(self, rule: str, message: str, seq: int | None = None) -> None:
         """Note a broken rule, at the event that is being taken unless another is named."""

@@ -9,24 +9,25 @@ from ..errors import InvalidData, MisuseError, SessionCorrupt, SessionFormatUnsu
 from ..lossless import MAX_EVENT_BYTES, check_bytes, check_json
 from ..session.fork import fork_points
 from ..session.log import Session, SessionHeader
-from ..session.repair import repair
+from ..session.repair import LogEnd, end_of_log
 from ..session.store import StoredSession
 from ..sums import to_builtins
 from ..words.events import EndSeed, Event, decode_event, encode_event
 from .monitor import LogMonitor
 
 
-def closed_session(stored: StoredSession) -> Session:
+def closed_session(stored: StoredSession) -> tuple[Session, LogEnd]:
     """The session that a stored log gives, with what closes the turn that a crash left open (P4).
 
     Returns:
-        The session; what it holds beyond ``stored.events`` is not stored yet.
+        The session, and where its log ended; what closes that is in the session, and not stored yet.
 
     Raises:
         SessionCorrupt: the log breaks a rule; its event is named, and where a fork could begin before it.
     """
     session = Session(stored.header, stored.events)
-    for data in repair(stored.events):
+    end = end_of_log(stored.events)
+    for data in end.closing:
         session.commit(data)
     monitor, broken = _read(session)
     if broken is not None:
@@ -34,7 +35,7 @@ def closed_session(stored: StoredSession) -> Session:
     misfit = monitor.misfit(stored.header)
     if misfit is not None:
         raise _corrupt(stored, f"{misfit} (S5)", len(stored.events))
-    return session
+    return session, end
 
 
 def seeded_session(header: SessionHeader, seed: Sequence[Event]) -> Session:

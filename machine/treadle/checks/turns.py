@@ -75,7 +75,7 @@ def _reason_fits(log: LogState, turn: Turn, data: TurnEnd) -> None:
         log.note("T3", f"step {log.step.number} has no answer, and the turn is completed")
     if completed and log.lists["next-turn"]:
         log.not_resumed = Breach("I5", f"turn {data.turn} is completed, and does not lead to what waits", log.seq)
-    if isinstance(reason, Blocked) and reason.detail is not None:
+    if type(reason) is Blocked and reason.detail is not None:
         _companions_kept(log, turn)
     if turn.cut and kind is not Aborted:
         log.note("C11", f"an answer was cut off by a cancel, and the turn ends {reason}")

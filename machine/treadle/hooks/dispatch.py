@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import trio
 from attrs import define, field, frozen
 
-from ..containment import LEAVING, interruptible, interruptibly, leaving_in, without_cancelled
+from ..containment import LEAVING, interruptible, interruptibly, leaving_in, tell, without_cancelled
 from ..errors import HookError
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, left_entered, standing, tidy
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -123,7 +123,7 @@ def emit(listeners: tuple[Listener, ...], payload: Any, report: Callable[[Listen
         if listener.alive:
             try:
                 function = listener.function
-                result = function(payload) if listener.is_async else interruptible(function, payload)
+                result = function(payload) if listener.is_async else tell(function, payload)
                 if result is not None and inspect.isawaitable(result):
                     _detach(listener, result, report)
             except LEAVING as error:
@@ -139,7 +139,8 @@ def _detach(listener: Listener, result: Awaitable[Any], report: Callable[[Listen
         before = standing()
         try:
             await interruptibly(result)
-            await check_left(before, f"listener {listener.name}")
+            if left_entered(before):
+                await check_left(before, f"listener {listener.name}")
         except BaseException as error:
             await tidy(before)
             ended = without_cancelled(error) is None and trio.current_effective_deadline() == -math.inf
@@ -162,7 +163,7 @@ async def serial(listeners: tuple[Listener, ...], payload: Any) -> None:
     for listener in listeners:
         if listener.alive:
             function = listener.function
-            result = function(payload) if listener.is_async else interruptible(function, payload)
+            result = function(payload) if listener.is_async else tell(function, payload)
             if result is not None and inspect.isawaitable(result):
                 await interruptibly(result)
 

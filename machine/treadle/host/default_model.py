@@ -9,11 +9,13 @@ from attrs import evolve, field, frozen
 
 from ..agent.options import AgentOptions
 from ..errors import MisuseError
+from ..lossless import check_text
 
 
 def _word(_: Any, attribute: Any, value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
         raise MisuseError(f"a model selection needs its {attribute.name} as text, not {value!r} (O10)")
+    check_text(value, f"a model selection's {attribute.name}")
 
 
 def _word_or_none(instance: Any, attribute: Any, value: Any) -> None:

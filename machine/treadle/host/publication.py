@@ -45,7 +45,7 @@ class Entry:
 
     agent: Agent
     owner: Agent | None
-    children: dict[object, End] = field(factory=dict[object, End])
+    children: dict[object, End] = field(factory=lambda: {})
     announced: bool = False
     ending: bool = False
     dispatching: bool = False

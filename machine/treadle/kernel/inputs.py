@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import msgspec
 
@@ -127,12 +127,14 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     context: RequestContext | None = None
 
 
+@final
 class AttemptRecorded(msgspec.Struct, frozen=True, gc=False):
     """Request, progress: an attempt ended without a whole answer (Q9, C5)."""
 
     fact: AssistantAttempt | AssistantMessageAdded
 
 
+@final
 class Answered(msgspec.Struct, frozen=True, gc=False):
     """Request: a whole answer arrived. ``truncated``: cut off by the output limit, and therefore without calls (T6)."""
 
@@ -230,14 +232,17 @@ class Failed(msgspec.Struct, frozen=True):
     error: Any = None
 
 
+@final
 class Interrupted(msgspec.Struct, frozen=True, gc=False):
     """Any operation: it let the cancellation through and has settled (C4)."""
 
 
+@final
 class Proceeded(msgspec.Struct, frozen=True, gc=False):
     """The notifications of a commit that asked to ``Proceed`` have run."""
 
 
+@final
 class Replayed(msgspec.Struct, frozen=True, gc=False):
     """The notifications of a commit that asked to ``Reread`` have run."""
 

@@ -57,12 +57,12 @@ def outcome(state: KernelState, given: i.Outcome) -> None:
     """The owed operation is over: a cancel wins over whatever it decided (C8)."""
     _expect(state, given)
     operation, state.owed = state.owed, None
-    if isinstance(given, i.Answered):
+    if type(given) is i.Answered:
         _answered(state, given)
-    elif state.cause is None and not isinstance(given, i.Interrupted):
+    elif state.cause is None and type(given) is not i.Interrupted:
         _decide(state, given, operation)
     else:
-        if isinstance(given, i.Failed):
+        if type(given) is i.Failed:
             state.failure = (given.failure, given.error, getattr(operation, "step", state.step))
         _converge(state)
 
@@ -92,10 +92,15 @@ def _expect(state: KernelState, given: i.Outcome) -> None:
     else:
         fits = owed is not None and owed is not PROCEED and type(owed) is not Maintain
     if not fits:
-        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {state.owed} (L7)")
+        raise InvalidTrigger(f"{type(given).__name__} is no outcome of what is owed: {_named(state.owed)} (L7)")
     check = _CHECKS.get(type(given))
     if check is not None:
         check(state, given)
+
+
+def _named(owed: Operation | str | None) -> str:
+    """What is owed, in a word: messages have no place in the text of an error."""
+    return owed if isinstance(owed, str) else "nothing" if owed is None else type(owed).__name__
 
 
 def _check_entered(state: KernelState, given: i.Entered) -> None:
@@ -144,6 +149,10 @@ def _decide(state: KernelState, given: Decision, operation: Any) -> None:
     match given:
         case i.Entered():
             _entered(state, given)
+        case i.ToolsSettled():
+            _step_over(state)
+        case i.Stopped():
+            _stopped(state)
         case i.Refused():
             state.kept, state.detail = given.kept, given.detail
             fire(state, REFUSE)
@@ -152,10 +161,6 @@ def _decide(state: KernelState, given: Decision, operation: Any) -> None:
         case i.Retried():
             state.attempt += 1
             state.begin(Request(state.turn, state.step, state.attempt))
-        case i.ToolsSettled():
-            _step_over(state)
-        case i.Stopped():
-            _stopped(state)
         case i.Maintained():
             fire(state, RELEASE_TO_NEXT if state.poised else RELEASE)
         case i.Failed():
@@ -224,7 +229,7 @@ def _answered(state: KernelState, given: i.Answered) -> None:
 def proceeded(state: KernelState, _given: i.Proceeded) -> None:
     """The notifications of a whole answer have run: the step may end (H4)."""
     if state.owed is not PROCEED:
-        raise InvalidTrigger(f"nothing proceeds: {state.owed} is owed (L7)")
+        raise InvalidTrigger(f"nothing proceeds: {_named(state.owed)} is owed (L7)")
     state.owed = None
     if state.cause is not None:
         _converge(state)
@@ -255,9 +260,9 @@ def _limited(state: KernelState) -> bool:
 
 def request_progress(state: KernelState, given: i.Prepared | i.AttemptRecorded) -> None:
     """A request is prepared, or an attempt ended without a whole answer (T1, C5)."""
-    if not isinstance(state.owed, Request):
-        raise InvalidTrigger(f"no request is under way: {state.owed} is owed (L7)")
-    if isinstance(given, i.AttemptRecorded):
+    if type(state.owed) is not Request:
+        raise InvalidTrigger(f"no request is under way: {_named(state.owed)} is owed (L7)")
+    if type(given) is i.AttemptRecorded:
         _check_prepared(state)
         state.out.append(Record(given.fact))
     elif state.cause is None:
@@ -276,8 +281,8 @@ def tool_progress(
 ) -> None:
     """A call starts, finishes, is refused, settled or dropped (§11)."""
     schedule = state.schedule
-    if schedule is None or not isinstance(state.owed, RunTools):
-        raise InvalidTrigger(f"no tools are running: {state.owed} is owed (L7)")
+    if schedule is None or type(state.owed) is not RunTools:
+        raise InvalidTrigger(f"no tools are running: {_named(state.owed)} is owed (L7)")
     if not 0 <= given.index < len(schedule.calls):
         raise InvalidTrigger(f"the answer asked for no call {given.index} (K5)")
     match given:

@@ -41,9 +41,9 @@ def normalize(length: int, start: int, delete_count: int) -> tuple[int, int]:
 class Inbox:
     """Both lists, and where each pending id is. Ids are unique over both (I1)."""
 
-    next_turn: list[Entry] = field(factory=list[Entry])
-    next_step: list[Entry] = field(factory=list[Entry])
-    ids: dict[str, Target] = field(factory=dict[str, Target])
+    next_turn: list[Entry] = field(factory=lambda: [])
+    next_step: list[Entry] = field(factory=lambda: [])
+    ids: dict[str, Target] = field(factory=lambda: {})
 
     def list_of(self, target: Target) -> list[Entry]:
         """The live list of a target.

@@ -33,7 +33,7 @@ class Schedule:
     running: int = 0
     exclusive: bool = False
     concluded: bool = False
-    stand_ins: dict[int, ToolResultAdded] = field(factory=dict[int, ToolResultAdded])
+    stand_ins: dict[int, ToolResultAdded] = field(factory=lambda: {})
 
     def __attrs_post_init__(self) -> None:
         self.status = [PENDING] * len(self.calls)

@@ -116,7 +116,7 @@ class KernelState:
     lifecycle: Table
     max_steps: int | None = None
     pool: int = DEFAULT_POOL
-    recorded: set[str] = field(factory=set[str])
+    recorded: set[str] = field(factory=lambda: set())
     inbox: Inbox = field(factory=Inbox)
     state: State = INITIAL
     turn: int = 0
@@ -134,16 +134,16 @@ class KernelState:
     owes: bool = False
     attempt: int = 0
     owed: Operation | str | None = None
-    claimed: list[UserMessage] = field(factory=list[UserMessage])
+    claimed: list[UserMessage] = field(factory=lambda: [])
     accepted: tuple[UserMessage, ...] = ()
     amended: tuple[UserMessage, ...] = ()
     kept: tuple[UserMessage, ...] = ()
     detail: str | None = None
-    turn_ids: set[str] = field(factory=set[str])
+    turn_ids: set[str] = field(factory=lambda: set())
     schedule: Schedule | None = None
     failure: tuple[Failure, Any, int] | None = None
     last_reason: EndReason | None = None
-    out: list[Effect] = field(factory=list[Effect])
+    out: list[Effect] = field(factory=lambda: [])
 
     # --- what may be read ---------------------------------------------------------------------------------------------
 

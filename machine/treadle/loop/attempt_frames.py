@@ -32,8 +32,11 @@ class Frames:
 
     def chunk(self, chunk: Chunk, time: float) -> None:
         """A chunk was recorded, at ``time`` seconds since the epoch."""
-        self._now(FrameChunk(self._attempt_id, self._revision, self._index, int(time * 1000), chunk))
-        self._index += 1
+        index = self._index
+        self._index = index + 1
+        if self._activity.agent.scope.heard[ASSISTANT_STREAM]:
+            frame = FrameChunk(self._attempt_id, self._revision, index, int(time * 1000), chunk)
+            self._activity.outbox.now(self._tell, frame)
 
     def abandoned(self) -> None:
         """The attempt is over, and nothing of it is recorded."""

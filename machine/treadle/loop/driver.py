@@ -203,19 +203,20 @@ class Driver:
         if self._settled:
             self._settled.clear()
         for effect in effects:
-            if isinstance(effect, Record):
-                entry = commit(effect.data, effect.replaces)
+            if type(effect) is Record:
+                data = effect.data
+                entry = commit(data, effect.replaces)
                 if watched:
                     due.append(entry)
-                if isinstance(effect.data, TurnStart) and self._runner is not None:
+                if type(data) is TurnStart and self._runner is not None:
                     self._runner.activity.signal = SignalSource()  # a turn has its own (H9)
-                elif isinstance(effect.data, TurnEnd):
-                    self._turn_ended(effect.data.turn)
-            elif isinstance(effect, Publish):
+                elif type(data) is TurnEnd:
+                    self._turn_ended(data.turn)
+            elif type(effect) is Publish:
                 # What would be told first, to nobody, need not be queued.
                 if due or outbox.telling or scope.heard[TOLD[type(effect.notice)].point]:
                     due.append(effect)
-            elif isinstance(effect, Begin):
+            elif type(effect) is Begin:
                 (self._runner or self.runner).begin(effect.operation)
             else:
                 self._control(effect)

@@ -14,7 +14,7 @@ from ..checks import closed_session, seeded_session
 from ..errors import SessionLocked, StoreFailure
 from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
 from ..session.log import Session, SessionHeader
-from ..session.repair import Recovery
+from ..session.repair import LogEnd, Recovery
 from ..session.store import SessionStore, SessionWriter
 from ..words.events import Event
 from .convergence import Spawn
@@ -32,6 +32,7 @@ class Reopened:
     """A stored session, loaded, repaired and ready to be driven (P4)."""
 
     session: Session
+    end: LogEnd
     writer: SessionWriter
     recovery: Recovery
 
@@ -48,9 +49,9 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
     stored, writer = opened.stored, opened.writer
     try:
         if len(stored.events) > LONG:
-            session = await trio.to_thread.run_sync(closed_session, stored)
+            session, end = await trio.to_thread.run_sync(closed_session, stored)
         else:
-            session = closed_session(stored)
+            session, end = closed_session(stored)
         closing = session.events[len(stored.events) :]
         if closing:
             await writer.append(closing)
@@ -59,7 +60,7 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
         raise
     if stored.torn is not None:
         LOGGER.warning("repaired on opening: %s", stored.torn)
-    return Reopened(session, writer, Recovery(stored.torn, len(closing)))
+    return Reopened(session, end, writer, Recovery(stored.torn, len(closing)))
 
 
 async def begin(header: SessionHeader, seed: Sequence[Event]) -> Session:

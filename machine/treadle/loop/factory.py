@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,11 +19,10 @@ from ..hooks.reports import report_failure
 from ..hooks.scope import Scope
 from ..kernel import inputs as i
 from ..kernel.kernel import Kernel
-from ..kernel.pending import Inbox
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, left_entered, standing, tidy
 from ..session.log import Session, SessionHeader, new_header
+from ..session.repair import end_of_log
 from ..session.store import SessionWriter
-from ..words.events import Event, InboxSpliced, TurnStart
 from .convergence import Convergences
 from .driver import Driver
 from .durability import Reopened, begin, let_go, persist, remove, reopen, store_new
@@ -99,7 +98,7 @@ class LoopFactory:
         self, session: Session, options: CreateOptions | ResumeOptions, opened: Reopened | None = None
     ) -> AgentHandle:
         self._check(session, options.parent_agent)
-        life = self._prepare(session, options, resumed=opened is not None)
+        life = self._prepare(session, options, opened)
         if opened is not None:
             self._persist(life, opened.writer)
         with trio.CancelScope() as scope:
@@ -141,7 +140,8 @@ class LoopFactory:
         except BaseException:
             await tidy(before)
             raise
-        await check_left(before, "setup or a created listener")
+        if left_entered(before):
+            await check_left(before, "setup or a created listener")
 
     async def _make(self, life: Life, setup: Setup | None, source: StartSource) -> None:
         agent, agents = life.agent, self._host.agents
@@ -166,15 +166,17 @@ class LoopFactory:
     def _persist(self, life: Life, writer: SessionWriter) -> None:
         life.write_path = persist(life.agent, writer, self._host.spawn, life.driver.outbox.report)
 
-    def _prepare(self, session: Session, options: CreateOptions | ResumeOptions, *, resumed: bool) -> Life:
+    def _prepare(self, session: Session, options: CreateOptions | ResumeOptions, opened: Reopened | None) -> Life:
         host, given = self._host, options.agent_options or DEFAULT_OPTIONS
         own = host.default_model.fill(given)
-        kernel = Kernel(max_steps=own.max_steps_per_turn, pool=own.max_parallel_tool_calls, held=True)
-        kernel.recorded = session.recorded
+        kernel = Kernel(
+            max_steps=own.max_steps_per_turn, pool=own.max_parallel_tool_calls, recorded=session.recorded, held=True
+        )
         requests = None
         if len(session):
-            kernel.inbox, kernel.turn = restore(session.events)
-            explicit = given.config if resumed and options.agent_options is not None else None
+            end = opened.end if opened is not None else end_of_log(session.events)
+            kernel.inbox, kernel.turn = end.inbox, end.turn
+            explicit = given.config if opened is not None and options.agent_options is not None else None
             requests = restore_requests(session.events, explicit)
         scope = Scope(session.id, options.owner)
         agent = scope.subject = Agent(session, own, scope, options.parent_agent)
@@ -193,19 +195,3 @@ def _check_going_on(parent: Agent) -> None:
         raise ParentCancelled(
             f"agent {parent.id!r} was cancelled; its tools and hooks create no more children in that turn (O6)"
         )
-
-
-def restore(events: Iterable[Event]) -> tuple[Inbox, int]:
-    """The pending lists and the last turn number of a log (I8, L4); pending entries are passive (I3).
-
-    Raises:
-        SessionCorrupt: the splices do not fold (I6).
-    """
-    inbox, turn = Inbox(), 0
-    for entry in events:
-        data = entry.data
-        if type(data) is InboxSpliced:
-            inbox.fold(data, entry.seq)
-        elif type(data) is TurnStart:
-            turn = max(turn, data.turn)
-    return inbox, turn

@@ -12,7 +12,7 @@ from ..agent.agent import Agent
 from ..containment import leaving_in, without_cancelled
 from ..hooks.dispatch import Listener
 from ..hooks.points import SESSION_FLUSH, SessionFlushing
-from ..leftovers import check_left, standing, tidy
+from ..leftovers import check_left, left_entered, standing, tidy
 from .convergence import Spawn
 
 
@@ -97,7 +97,8 @@ class Flushes:
             result = listener.function(flushing)
             if result is not None:
                 await result
-            await check_left(before, f"listener {listener.name}")
+            if left_entered(before):
+                await check_left(before, f"listener {listener.name}")
         except BaseException as error:
             await tidy(before)
             cancelled = trio.current_effective_deadline() == -math.inf

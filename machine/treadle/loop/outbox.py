@@ -124,13 +124,13 @@ class Outbox:
             raise leaving
 
     def _tell(self, item: Due) -> None:
-        if isinstance(item, Publish):
+        if callable(item):
+            item()
+        elif type(item) is Publish:
             announce(self._agent, item.notice, self.report_listener)
-        elif isinstance(item, Event):
+        elif type(item) is Event:
             listeners = self._agent.scope.heard[SESSION_EVENT]
             if listeners:
                 emit(listeners, SessionEventAdded(self._agent, self._agent.session, item), self.report_listener)
-        elif isinstance(item, (Proceeded, Replayed)):
-            self._owner.perform_next(item)
         else:
-            item()
+            self._owner.perform_next(item)

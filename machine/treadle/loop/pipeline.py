@@ -12,7 +12,7 @@ import trio
 from attrs import define, evolve
 
 from ..containment import interruptibly, leaving_in, without_cancelled
-from ..errors import InvalidData
+from ..errors import InvalidData, ToolError
 from ..hooks.dispatch import emit, waterfall
 from ..hooks.points import (
     TOOLS_EXECUTE,
@@ -30,7 +30,8 @@ from ..hooks.points import (
     ToolSettled,
 )
 from ..kernel.inputs import TimedOut
-from ..leftovers import check_left, standing, tidy
+from ..kernel.missing_results import TEXTS
+from ..leftovers import check_left, left_entered, standing, tidy
 from ..lossless import MAX_DEPTH, check_depth
 from ..tools.definition import Tool, ToolRun
 from ..tools.plain import plain
@@ -225,7 +226,8 @@ async def _returned(activity: Activity, prepared: Prepared, tool: Tool, run: Too
     except BaseException:
         await tidy(before)
         raise
-    await check_left(before, f"tool {tool.name!r}")
+    if left_entered(before):
+        await check_left(before, f"tool {tool.name!r}")
     return result
 
 
@@ -250,9 +252,9 @@ def _execute(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -
 
 async def _wrapped(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
     async def default() -> Any:
-        await (
-            trio.lowlevel.checkpoint_if_cancelled()
-        )  # a wrapper may have shielded itself; no body starts after a cancel
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if activity.cancelled:  # a wrapper has shielded itself; no body starts after a cancel all the same (K6)
+            raise ToolError(TEXTS["ABORTED_BEFORE_DISPATCH"], "ABORTED_BEFORE_DISPATCH")
         return await call_body(tool, prepared.arguments, run)
 
     payload = ToolProposal(activity.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)

@@ -37,7 +37,7 @@ class RequestState:
     fresh: bool = False
     override: CallConfig | None = None
     prompt: Prompt = field(factory=Prompt)
-    prior: list[Failure] = field(factory=list[Failure])
+    prior: list[Failure] = field(factory=lambda: [])
     revision: int = 0
     snapshots: Snapshots = field(factory=Snapshots)
     call: PreparedCall | None = None

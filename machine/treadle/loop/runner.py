@@ -90,7 +90,7 @@ class Runner:
     def begin(self, operation: fx.Operation) -> None:
         """Run an operation next; its outcome is fed."""
         self._next = operation
-        if isinstance(operation, fx.Maintain):
+        if type(operation) is fx.Maintain:
             self.activity.signal = SignalSource()
         if not self.running:
             self.running = True

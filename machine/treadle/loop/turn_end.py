@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import trio
 
-from ..hooks.dispatch import serial
-from ..hooks.points import TURN_STOPPING, TurnIsStopping
+from ..hooks.dispatch import emit, serial
+from ..hooks.points import MAINTENANCE, TURN_STOPPING, MaintenanceMoment, TurnIsStopping
 from ..kernel import inputs as i
 from ..kernel.effects import Maintain, Stop
 from .activity import Activity
@@ -25,7 +27,18 @@ async def run_maintenance(activity: Activity, _operation: Maintain) -> i.Maintai
     """Run the task that the agent was claimed for; the outcome is the same however it ends (M1, M3, N8)."""
     task = activity.task
     assert task is not None
-    await task.run(activity.signal)
+    _tell(activity, "started")
+    try:
+        await task.run(activity.signal)
+    finally:
+        _tell(activity, "ended")
     if task.unseen is not None:
         activity.outbox.report(task.unseen, "a maintenance task that nobody awaits")
     return i.Maintained()
+
+
+def _tell(activity: Activity, phase: Literal["started", "ended"]) -> None:
+    listeners = activity.agent.scope.heard[MAINTENANCE]
+    if listeners:
+        payload = MaintenanceMoment(activity.agent, phase)
+        activity.outbox.now(lambda told: emit(listeners, told, activity.outbox.report_listener), payload)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
-from typing import Any
+from math import floor
+from typing import Any, final
 
 import msgspec
 
@@ -30,6 +31,9 @@ from ..words.stream import (
 )
 from .bounds import CHUNK, DEFAULT_BOUNDS, SEGMENT, AnswerBounds
 
+STAMPED = 100
+"""From how many deltas on their times are brought into the form that is stored, while the stream still comes."""
+
 MAX_BLOCKS = 10_000
 """How many blocks one answer may hold (X3)."""
 
@@ -41,9 +45,6 @@ _DELTA_TAG: dict[type, str] = {
 }
 
 
-_TO_MS = (1000.0).__mul__
-
-
 class _Open(msgspec.Struct):
     """A block under way."""
 
@@ -52,6 +53,7 @@ class _Open(msgspec.Struct):
     replay: Any = None
 
 
+@final
 class _Run(msgspec.Struct):
     """Consecutive deltas of one block: one text and one time each; ``stamps`` are the first times in milliseconds.
 
@@ -63,6 +65,10 @@ class _Run(msgspec.Struct):
     texts: list[str]
     times: array[float]
     stamps: list[int] = []
+
+    def stamp(self) -> None:
+        """Bring ``stamps`` up to date."""
+        self.stamps += [floor(time * 1000.0) for time in self.times[len(self.stamps) :]]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -115,32 +121,35 @@ class Recorder(msgspec.Struct):
         """
         if self.finish is not None:
             raise malformed(f"{type(chunk).__name__} after the finish")
+        if type(chunk) is self.delta and chunk.index == self.index:
+            self.texts.append(chunk.text)
+            self.times.append(time)
+            return
         kind = _DELTA_KIND.get(chunk.__class__)
         if kind is not None:
             self._delta(chunk, kind, time)
             return
         self.delta = None
-        match chunk:
-            case BlockStart():
-                chunk = _storable_start(chunk)
-                self._hold(chunk)
-                self._start(chunk)
-            case BlockEnd():
-                block = self._block(chunk.index)
-                if chunk.replay is not None:
-                    chunk = BlockEnd(chunk.index, _replay(chunk.replay))
-                self._hold(chunk)
-                block.closed, block.replay = True, chunk.replay
-            case Finished():
-                chunk = _storable_end(chunk)
-                self._hold(chunk)
-                self.finish, self.finish_replay = chunk.finish, chunk.replay
-            case UsageReport():
-                usage = _storable_usage(chunk.usage)
-                self._hold(chunk)
-                self.usage = usage
-            case _:
-                raise malformed(f"unknown chunk {type(chunk).__name__}")
+        if type(chunk) is BlockStart:
+            chunk = _storable_start(chunk)
+            self._hold(chunk)
+            self._start(chunk)
+        elif type(chunk) is BlockEnd:
+            block = self._block(chunk.index)
+            if chunk.replay is not None:
+                chunk = BlockEnd(chunk.index, _replay(chunk.replay))
+            self._hold(chunk)
+            block.closed, block.replay = True, chunk.replay
+        elif type(chunk) is Finished:
+            chunk = _storable_end(chunk)
+            self._hold(chunk)
+            self.finish, self.finish_replay = chunk.finish, chunk.replay
+        elif type(chunk) is UsageReport:
+            usage = _storable_usage(chunk.usage)
+            self._hold(chunk)
+            self.usage = usage
+        else:
+            raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
 
     def _hold(self, chunk: Any) -> None:
@@ -150,10 +159,7 @@ class Recorder(msgspec.Struct):
             raise self.bounds.too_large()
 
     def _delta(self, chunk: TextDelta | ReasoningDelta | ArgumentsDelta, kind: str, time: float) -> None:
-        if type(chunk) is self.delta and chunk.index == self.index:
-            self.texts.append(chunk.text)
-            self.times.append(time)
-            return
+        """Open a run of deltas with its first one."""
         block = self._block(chunk.index)
         if block.start.kind != kind:
             raise malformed(f"a {kind} delta for a {block.start.kind} block")
@@ -196,21 +202,25 @@ class Recorder(msgspec.Struct):
 
         Only what came since the last call is measured.
         """
-        while self._at < len(self._runs):
-            run = self._runs[self._at]
-            if isinstance(run, _Run) and not self._fits(run):
+        runs = self._runs
+        last = len(runs) - 1
+        while self._at <= last:
+            run = runs[self._at]
+            if type(run) is _Run and not self._fits(run):
                 return True
-            if self._at == len(self._runs) - 1:
+            if self._at == last:
                 break
             self._at, self._measured = self._at + 1, 0
         return False
 
     def _fits(self, run: _Run) -> bool:
-        fresh = run.texts[self._measured :]
-        size = self._size + sum(map(len, fresh)) + CHUNK * len(fresh) + (0 if self._measured else SEGMENT)
+        measured, length = self._measured, len(run.texts)
+        fresh = run.texts[measured:]
+        size = self._size + len("".join(fresh)) + CHUNK * (length - measured) + (0 if measured else SEGMENT)
         if size <= self.bounds.bytes:
-            self._size, self._measured = size, len(run.texts)
-            run.stamps += map(int, map(_TO_MS, run.times[len(run.stamps) :]))
+            self._size, self._measured = size, length
+            if length - len(run.stamps) > STAMPED:
+                run.stamp()
             return True
         self._size += 0 if self._measured else SEGMENT
         for text in fresh:
@@ -226,13 +236,13 @@ class Recorder(msgspec.Struct):
     @property
     def chunks(self) -> int:
         """How many chunks have arrived."""
-        return sum([len(run.times) if isinstance(run, _Run) else 1 for run in self._runs])
+        return sum([len(run.times) if type(run) is _Run else 1 for run in self._runs])
 
     def freeze(self) -> None:
         """Forget, at assembly, whatever arrives from now on; the first call decides (C5, N4)."""
         if self._frozen is None:
             last = self._runs[-1] if self._runs else None
-            length = len(last.times) if isinstance(last, _Run) else 1
+            length = len(last.times) if type(last) is _Run else 1
             closed = [(index, block.closed) for index, block in self._blocks.items()]
             self._frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
 
@@ -248,7 +258,7 @@ class Recorder(msgspec.Struct):
             return
         del self._runs[past.runs :]
         run = self._runs[-1] if self._runs else None
-        if isinstance(run, _Run):
+        if type(run) is _Run:
             del run.times[past.length :], run.stamps[past.length :]
             del run.texts[past.length :]
         self.finish, self.usage = past.finish, past.usage
@@ -261,11 +271,12 @@ class Recorder(msgspec.Struct):
         """The exact timed stream, in the form that is stored (Q9, S1)."""
         segments: list[Segment] = []
         for run in self._runs:
-            if isinstance(run, Segment):
-                segments.append(run)
+            if type(run) is _Run:
+                run.stamp()
+                stored = tuple(_storable(run.texts))
+                segments.append(Segment(tuple(run.stamps), _DELTA_TAG[run.delta], run.index, stored))
             else:
-                times = (*run.stamps, *map(int, map(_TO_MS, run.times[len(run.stamps) :])))
-                segments.append(Segment(times, _DELTA_TAG[run.delta], run.index, tuple(_storable(run.texts))))
+                segments.append(run)
         return TimedStream(tuple(segments))
 
     def blocks(self, calls: bool = True) -> tuple[Block, ...]:
@@ -276,7 +287,7 @@ class Recorder(msgspec.Struct):
         """
         texts: dict[int, list[str]] = {}
         for run in self._runs:
-            if isinstance(run, _Run):
+            if type(run) is _Run:
                 texts.setdefault(run.index, []).extend(run.texts)
         out: list[Block] = []
         for index, block in self._blocks.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 from attrs import frozen
@@ -16,7 +17,7 @@ from .adapter import ModelAdapter, ModelInfo
 MAX_NAME = 1_000
 """How many characters the names in a configuration may have: of provider, model and effort (X3)."""
 MAX_TOKENS = 1_000_000_000
-"""The largest bound on the output of one request (X3)."""
+"""The largest bound on the output of one request, and the largest context window (X3)."""
 
 
 @frozen(eq=False)
@@ -57,12 +58,17 @@ class Models:
             An idempotent function that ends the registration.
 
         Raises:
-            MisuseError: the provider has an adapter already, or ``adapter`` is none.
+            MisuseError: the provider has an adapter already, or ``adapter`` is none; its name or the provider's is no
+                text that can be recorded (S1, X3).
         """
         if provider in self._routes:
             raise MisuseError(f"provider {provider!r} has an adapter already; end that registration first")
         if not isinstance(adapter, ModelAdapter):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MisuseError(f"{type(adapter).__name__} is no ModelAdapter: it needs name, model_info and stream")
+        for whose, name in (("a provider's", provider), ("an adapter's", adapter.name)):
+            wrong = _unnamed(name)
+            if wrong is not None or not name:
+                raise MisuseError(f"{whose} name {wrong or 'must not be empty'} (Q4)")
         route = self._routes[provider] = Route(provider, adapter)
         self.revision += 1
 
@@ -94,13 +100,7 @@ class Models:
         Raises:
             ModelFailure: no provider or model, no adapter, or a value the exact model does not take.
         """
-        for name in ("provider", "model", "reasoning_effort"):
-            value: object = getattr(config, name)
-            if value is not None and not (isinstance(value, str) and text_is_lossless(value)):
-                raise ModelFailure(_invalid(f"{name} must be text, not {value!r} (Q4)"))
-            if value is not None and len(value) > MAX_NAME:
-                told = f"{name} is {len(value):,} characters, more than the {MAX_NAME:,} that a name may have (X3)"
-                raise ModelFailure(_invalid(told))
+        _check_names(config)
         if not config.provider or not config.model:
             missing = "provider" if not config.provider else "model"
             raise ModelFailure(
@@ -118,8 +118,41 @@ class Models:
             )
         info = self._info.get((route, config.model))
         if info is None:
-            info = self._info[route, config.model] = await route.adapter.model_info(config.model)
-        return PreparedCall(_resolve(config, last, info), info, route.adapter)
+            told = await route.adapter.model_info(config.model)
+            info = self._info[route, config.model] = _checked_info(told, config.model)
+        resolved = _resolve(config, last, info)
+        if resolved is not config:
+            _check_names(resolved)
+        return PreparedCall(resolved, info, route.adapter)
+
+
+def _unnamed(name: object) -> str | None:
+    """Why something is no name that can be recorded; ``None`` when it is one."""
+    if not isinstance(name, str) or not text_is_lossless(name):
+        return f"must be text, not {repr(name)[:200]}"
+    if len(name) > MAX_NAME:
+        return f"is {len(name):,} characters, more than the {MAX_NAME:,} that a name may have (X3)"
+    return None
+
+
+def _check_names(config: CallConfig) -> None:
+    for name in ("provider", "model", "reasoning_effort"):
+        value: object = getattr(config, name)
+        wrong = _unnamed(value) if value is not None else None
+        if wrong is not None:
+            raise ModelFailure(_invalid(f"{name} {wrong} (Q4)"))
+
+
+def _checked_info(info: object, model: str) -> ModelInfo:
+    """What an adapter tells of a model, where the log can hold it."""
+    if not isinstance(info, ModelInfo):
+        raise ModelFailure(_invalid(f"its adapter tells {type(info).__name__} of model {model!r}, not ModelInfo (Q4)"))
+    window, mode = cast("object", info.context_window), cast("object", info.system_prompt_mode)
+    if window is not None and (type(window) is not int or not 0 < window <= MAX_TOKENS):
+        raise ModelFailure(_invalid(f"its adapter tells a context window of model {model!r} that cannot be (Q4, X3)"))
+    if mode not in ("append", "replace"):
+        raise ModelFailure(_invalid(f"its adapter tells a system_prompt_mode of model {model!r} that is none (Q4)"))
+    return info
 
 
 def _resolve(config: CallConfig, last: CallConfig | None, info: ModelInfo) -> CallConfig:

@@ -35,7 +35,7 @@ class Snapshots:
     """
 
     seen: int = 0
-    latest: dict[str, str] = field(factory=dict[str, str])
+    latest: dict[str, str] = field(factory=lambda: {})
 
     def follow(self, session: Session) -> None:
         """Look at the events that came since the last time; costs those only."""

@@ -70,6 +70,7 @@ from .store import (
     Unreadable,
     readable,
 )
+from .surface import Surface
 from .writer import WINDOW, BatchWriter, Sink
 
 __all__ = [
@@ -124,6 +125,7 @@ __all__ = [
     "StepEnd",
     "StepStart",
     "StoredSession",
+    "Surface",
     "SystemMessageAdded",
     "ToolCallStarted",
     "ToolResultAdded",

@@ -46,10 +46,10 @@ class _Turn:
     inbox: Inbox = field(factory=Inbox)
     turn: int = 0
     step: int | None = None
-    claimed: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
-    accepted: dict[str, UserMessage] = field(factory=dict[str, UserMessage])
-    asked: list[str] = field(factory=list[str])
-    called: set[str] = field(factory=set[str])
+    claimed: dict[str, UserMessage] = field(factory=lambda: {})
+    accepted: dict[str, UserMessage] = field(factory=lambda: {})
+    asked: list[str] = field(factory=lambda: [])
+    called: set[str] = field(factory=lambda: set())
 
     def take(self, entry: Event) -> None:
         """Follow one recorded event."""
@@ -109,8 +109,23 @@ class _Turn:
         return out
 
 
-def repair(events: Sequence[Event]) -> list[Any]:
-    """The data to append to a log so that no turn is open; empty when none is (P4).
+@frozen
+class LogEnd:
+    """Where a log ends.
+
+    Attributes:
+        inbox: what is pending, passive all of it (I3).
+        turn: the number of the last turn.
+        closing: the data to append so that no turn is open; empty when none is (P4).
+    """
+
+    inbox: Inbox
+    turn: int
+    closing: list[Any]
+
+
+def end_of_log(events: Sequence[Event]) -> LogEnd:
+    """Read from a log what its agent goes on with, in one pass (I8, L4, P4).
 
     Missing tool results become error results, then accepted messages of the open step that are not recorded yet and
     claims that no step decided about become user messages, then step and turn end, ``interrupted``.
@@ -119,22 +134,31 @@ def repair(events: Sequence[Event]) -> list[Any]:
         SessionCorrupt: the inbox splices do not fold (I6).
     """
     start, state = _open_turn(events), _Turn()
+    inbox, turn = state.inbox, 0
     for entry in events[:start]:
-        if type(data := entry.data) is InboxSpliced:
-            state.inbox.fold(data, entry.seq)
+        data = entry.data
+        if type(data) is InboxSpliced:
+            inbox.fold(data, entry.seq)
+        elif type(data) is TurnStart and data.turn > turn:
+            turn = data.turn
     if start == len(events):
-        return []
+        return LogEnd(inbox, turn, [])
     for entry in events[start:]:
         state.take(entry)
-    return state.closing()
+    return LogEnd(inbox, max(turn, state.turn), state.closing())
+
+
+def repair(events: Sequence[Event]) -> list[Any]:
+    """The data to append to a log so that no turn is open; empty when none is (P4)."""
+    return end_of_log(events).closing
 
 
 def _open_turn(events: Sequence[Event]) -> int:
     """Where the turn began that is open at the end; the end when none is."""
     for seq in range(len(events) - 1, -1, -1):
         data = events[seq].data
-        if isinstance(data, TurnEnd):
+        if type(data) is TurnEnd:
             break
-        if isinstance(data, TurnStart):
+        if type(data) is TurnStart:
             return seq
     return len(events)

@@ -61,9 +61,9 @@ class Surface:
     ``system`` lists the nodes of the system prompt, emptied ones too: they keep its place (Q3).
     """
 
-    nodes: list[Node] = field(factory=list[Node])
-    messages: list[Message] = field(factory=list[Message])
-    system: list[Node] = field(factory=list[Node])
+    nodes: list[Node] = field(factory=lambda: [])
+    messages: list[Message] = field(factory=lambda: [])
+    system: list[Node] = field(factory=lambda: [])
 
     def place(self, op: Replace) -> tuple[int, int]:
         """Where the range of a replacement lies now.

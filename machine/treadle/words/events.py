@@ -7,7 +7,7 @@ registers its own without touching core. Names are snake_case here and camelCase
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, final
 
 import msgspec
 
@@ -133,6 +133,7 @@ SurfaceOp = Append | Replace
 APPEND = Append()
 
 
+@final
 class Event(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """One immutable entry of the log (S1).
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .ledger import Json
 
-_CORE = (0, 1, 1, 3)
+_CORE = (0, 1, 2, 3)
 """Answers of a model that every driver understands."""
 STOP: Json = {"chunks": [{"text": "yes"}], "end": "stop"}
 
@@ -51,6 +51,9 @@ def _model(choice: int, name: Callable[[], str]) -> Json:
             return {"chunks": [_call(name, "nobody"), _call(name, "t")], "end": "tool-calls"}
         case 8:
             return {"chunks": [], "end": {"raise": "no"}}
+        case 9:
+            call = _call(name, "t")
+            return {"chunks": [call, call, {"call": {**call["call"], "id": ""}}], "end": "tool-calls"}
         case _:
             return STOP
 

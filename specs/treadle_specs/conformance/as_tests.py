@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import closing
 from typing import Any
 
 from treadle_specs import run_cases
-from treadle_specs.conformance.command import expectations
-from treadle_specs.conformance.kit import ProcessRig, check_case, check_driver
+from treadle_specs.conformance.command import conform, expectations
+from treadle_specs.conformance.kit import check_case
+from treadle_specs.conformance.process_rig import Rigs
+from treadle_specs.conformance.reporting import as_text
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
@@ -23,20 +26,23 @@ def pytest_generate_tests(metafunc: Any) -> None:
 def test_every_rule_of_the_property_suite_holds(request: Any) -> None:
     """The property suite."""
     option = request.config.getoption
-    command = option("--treadle-rig")
-    check_driver(
-        lambda: ProcessRig(command),
+    verdict = conform(
+        option("--treadle-rig"),
+        profile="core" if option("--treadle-core") else "full",
+        seconds=option("--treadle-seconds"),
         examples=option("--treadle-examples"),
-        core=option("--treadle-core"),
         expected=expectations(option("--treadle-expect")),
+        cases=False,
     )
+    assert verdict.conforms, as_text(verdict)
 
 
 def test_the_packaged_case_holds(request: Any, treadle_case: Any) -> None:
     """One packaged case."""
     pytest: Any = importlib.import_module("pytest")
     option = request.config.getoption
-    result = check_case(treadle_case, option("--treadle-rig"), expectations(option("--treadle-expect")))
+    with closing(Rigs(option("--treadle-rig"))) as rigs:
+        result = check_case(treadle_case, rigs, expectations(option("--treadle-expect")))
     if result.outcome == "skipped":
         pytest.skip(result.message)
     if result.outcome == "expected":

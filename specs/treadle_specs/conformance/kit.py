@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
-from hypothesis import Phase, settings
+from attrs import evolve
 
 from .. import run_cases
 from ..exploration.violation import Violation
+from ..protocol.fault import RigFault
+from .findings import Findings
 from .ledger import Json
 from .local import TICKS, MakeRig, Rig
-from .stateful import Suite, profile, run_suite
-from .verdicts import Broken, CaseResult, Verdict
+from .parallel import search_command
+from .plan import Plan
+from .process_rig import CaseRig, Rigs
+from .search import SEARCHING, play_again, search
+from .shrinking import shorten
+from .survey import Survey, survey
+from .verdicts import CaseResult, Verdict
 
-ROUNDS = 6
-"""So many different rules are looked for; then there is enough to mend."""
-
-
-class ProcessRig:
-    """A rig in a process of its own."""
-
-    def __init__(self, command: str) -> None:
-        self._rig = run_cases.Rig(command, show=False)
-
-    def ask(self, request: Json) -> Json:
-        """The reply to one request; a rig that died or fell silent breaks a rule."""
-        try:
-            reply = self._rig.ask({key: value for key, value in request.items() if key != "id"})
-        except (run_cases.Failure, OSError) as error:
-            raise Violation("L8", f"{error}") from error
-        return {**reply, "id": request.get("id")}
-
-    def stop(self) -> None:
-        """End the process."""
-        self._rig.stop()
+SHRINK_S = 20.0
+"""How long findings are shortened when the run is not bounded by time."""
+Told = Callable[[str, Findings], None]
+"""Told how far a phase is: its name, and what was found in it so far."""
 
 
 class Untickable:
@@ -56,72 +49,123 @@ class Untickable:
         """Give up a driver that broke."""
         getattr(self._rig, "drop", self._rig.stop)()
 
+    def close(self, *, kill: bool = False) -> None:
+        """End the driver by a close."""
+        self._rig.close(kill=kill)
+
     def stop(self) -> None:
         """End the driver."""
         self._rig.stop()
 
 
 def check_driver(
-    make_rig: MakeRig, *, examples: int = 100, steps: int = 25, core: bool = False, expected: Iterable[str] = (),
-    shrink: bool = True, rounds: int = ROUNDS, raises: bool = True,
-) -> Verdict:  # fmt: skip
-    """Run the property suite against a driver.
+    make_rig: MakeRig, plan: Plan, *, corpus: Sequence[list[Json]] = (), raises: bool = True, tell: Told | None = None
+) -> Verdict:
+    """Run the property suite against a driver in this process.
 
     Args:
         make_rig: starts a fresh driver for each run.
-        examples: runs to make.
-        steps: requests per run.
-        core: only what every driver has: turns, steps, tools, steering, cancel, dispose.
-        expected: rules that are known not to hold.
-        shrink: look for the shortest script that shows a broken rule.
-        rounds: how many different broken rules to look for.
-        raises: raise the first unexpected one instead of returning it.
+        plan: what is asked for.
+        corpus: scripts that once broke a rule; they are played first.
+        raises: raise the first unexpected finding instead of returning it.
+        tell: told how far each phase is.
 
     Raises:
         Violation: a rule is broken that was not expected to be.
     """
-    verdict = Verdict(driver=_name_of(make_rig), expected=frozenset(expected))
-    members: dict[str, Any] = {"make_rig": staticmethod(make_rig), "lost": [], "core": core, "ignored": set[str]()}
-    suite: type[Suite] = type("Driver", (Suite,), members)
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    for _ in range(rounds):
-        try:
-            run_suite(suite, settings(profile(examples, steps), phases=phases))
-        except Violation as broken:
-            found = suite.lost[0][0] if suite.lost else []
-            verdict.broken.append(Broken(broken.rule, broken.message, found, broken.rule in verdict.expected))
-            suite.ignored.add(broken.rule)
-            if raises and broken.rule not in verdict.expected:
-                raise
-            continue
-        break
-    verdict.examples = examples
+
+    def searched(chosen: Plan, known: Survey) -> Findings:
+        return search(make_rig, chosen, known, _telling("suite", tell))
+
+    return _checked(make_rig, plan, searched, corpus, raises=raises, tell=tell)
+
+
+def check_command(command: str, plan: Plan, *, corpus: Sequence[list[Json]] = (), tell: Told | None = None) -> Verdict:
+    """Run the property suite against the rig of a command; see ``check_driver``."""
+
+    def searched(chosen: Plan, known: Survey) -> Findings:
+        return search_command(command, chosen, known, _telling("suite", tell))
+
+    rigs = Rigs(command, plan.timeout)
+    try:
+        return _checked(rigs.make, plan, searched, corpus, raises=False, tell=tell)
+    finally:
+        rigs.close()
+
+
+def _telling(phase: str, tell: Told | None) -> Callable[[Findings], None] | None:
+    return functools.partial(tell, phase) if tell is not None else None
+
+
+def _checked(
+    make_rig: MakeRig, plan: Plan, searched: Callable[[Plan, Survey], Findings], corpus: Sequence[list[Json]],
+    *, raises: bool, tell: Told | None,
+) -> Verdict:  # fmt: skip
+    began = time.monotonic()
+    known = survey(make_rig, core=plan.core)
+    verdict = Verdict(plan, known)
+    if not known.judgeable:
+        return verdict
+    again = Findings(plan.seconds and plan.seconds * SEARCHING, rules=plan.rules)
+    again.tell = _telling("corpus", tell)
+    play_again(make_rig, corpus, again)
+    found = searched(_left(plan, began), known)
+    found.add(again)
+    verdict.take(found)
+    if raises:
+        for one in verdict.broken:
+            if not one.expected:
+                raise Violation(one.rule, one.message)
+    if plan.shrink and verdict.broken:
+        until = began + plan.seconds if plan.seconds is not None else time.monotonic() + SHRINK_S
+        for place, one in enumerate(verdict.broken):
+            if tell is not None:
+                tell("shorten", found)
+            shorten(one, make_rig, max(0.0, until - time.monotonic()) / (len(verdict.broken) - place))
+    verdict.seconds = time.monotonic() - began
     return verdict
 
 
-def _name_of(make_rig: MakeRig) -> str:
-    rig = make_rig()
-    try:
-        driver: Json = rig.ask({"id": 1, "do": "hello"}).get("driver", {})
-    finally:
-        rig.stop()
-    return f"{driver.get('name', 'unnamed')} {driver.get('version', '')}".strip() if driver else "unnamed"
+def _left(plan: Plan, began: float) -> Plan:
+    """The plan with the time that is left of it."""
+    if plan.seconds is None:
+        return plan
+    return evolve(plan, seconds=max(0.0, plan.seconds - (time.monotonic() - began)))
 
 
-def check_cases(command: str, verdict: Verdict) -> None:
-    """Run the packaged cases against a rig, and note how each went."""
-    for _, case in run_cases.selected(run_cases.own_cases()):
-        verdict.cases.append(check_case(case, command, verdict.expected))
+def check_cases(command: str, verdict: Verdict, *, tell: Callable[[int, int], None] | None = None) -> None:
+    """Run the packaged cases against a rig, as many at a time as the plan has jobs, and note how each went."""
+    plan = verdict.plan
+    cases = [case for _, case in run_cases.selected(run_cases.own_cases()) if _asked_for(case, plan)]
+
+    rigs = Rigs(command, plan.timeout)
+
+    def checked(case: Json) -> CaseResult:
+        return check_case(case, rigs, plan.expected)
+
+    with closing(rigs), ThreadPoolExecutor(max(1, plan.jobs)) as pool:
+        for result in pool.map(checked, cases):
+            verdict.cases.append(result)
+            if tell is not None:
+                tell(len(verdict.cases), len(cases))
 
 
-def check_case(case: Json, command: str, expected: Iterable[str] = ()) -> CaseResult:
+def _asked_for(case: Json, plan: Plan) -> bool:
+    """Whether a plan wants a case; the durable profile those that restart the driver."""
+    if plan.durable and all(step["do"] != "restart" for step in case["steps"]):
+        return False
+    return not plan.rules or bool(plan.rules & set(case.get("rules", [])))
+
+
+def check_case(case: Json, rigs: Rigs, expected: Iterable[str] = ()) -> CaseResult:
     """Run one case against a rig."""
     name, rules = case["name"], list(case.get("rules", []))
     try:
-        run_cases.run_case(case, command)
+        run_cases.run_case(case, rigs.command, start=lambda: CaseRig(rigs))
     except run_cases.Skip as why:
         return CaseResult(name, rules, "skipped", str(why))
-    except run_cases.Failure as why:
+    except (run_cases.Failure, RigFault) as why:
         known = name in expected or bool(set(rules) & set(expected))
-        return CaseResult(name, rules, "expected" if known else "failed", str(why))
+        message = why.short if isinstance(why, RigFault) else str(why)
+        return CaseResult(name, rules, "expected" if known else "failed", message)
     return CaseResult(name, rules, "ok")

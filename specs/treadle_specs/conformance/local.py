@@ -26,6 +26,10 @@ class Rig(Protocol):
         """End the driver."""
         ...
 
+    def close(self, *, kill: bool = False) -> None:
+        """End the driver by a close, or by a kill where it has a process: nothing is wound down."""
+        ...
+
 
 MakeRig = Callable[[], Rig]
 
@@ -76,6 +80,12 @@ class LocalRig:
     def drop(self) -> None:
         """Give up a driver that broke: it is not wound down."""
         self.desk.stepper.abandon()
+
+    def close(self, *, kill: bool = False) -> None:
+        """End by a close; the process is the tester's own, and not killed."""
+        del kill
+        self.ask({"do": "close"})
+        self.drop()
 
     def stop(self) -> None:
         """Wind everything down.

@@ -9,7 +9,7 @@ from typing import Any
 from ..exploration.violation import Violation, require
 from ..run_cases import compact_gate, fill
 from .ledger import Json, items
-from .local import TICKS, Rig
+from .local import TICKS, MakeRig, Rig
 from .monitor import Monitor
 
 ROUNDS = 80
@@ -25,10 +25,16 @@ class Player:
     Args:
         rig: the driver; a rig that can be ticked is looked at after every request.
         verdict: raises what an oracle beside the monitor found.
+        again: starts another rig, for runs that restart the driver.
+        folder: takes the place of ``{tmp}`` in requests.
     """
 
-    def __init__(self, rig: Rig, verdict: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, rig: Rig, verdict: Callable[[], None] = lambda: None, again: MakeRig | None = None, folder: str = ""
+    ) -> None:
         self.rig = rig
+        self._again, self._folder = again, folder
+        self._opening: Json = {}
         self.steps: list[Json] = []
         self._count = 0
         self._verdict = verdict
@@ -53,10 +59,14 @@ class Player:
         stopped = verb == "cancel" and self.monitor.known.cause is not None
         if verb in SENSITIVE and not self.monitor.current and not self.ticks and not stopped:
             self.play({"do": "settle"})
+        if verb == "restart":
+            return self._restart(step)
         self.steps.append(step)
         if verb in ("tick", "look") and not self.ticks:
             return {}
-        request = dict(step)
+        request: Json = fill(dict(step), self._folder) if self._folder else dict(step)
+        if verb == "open":
+            self._opening = request
         if verb == "pass":
             request["gate"] = self._named(step["gate"])
         if verb == "settle" and not self.ticks:
@@ -67,6 +77,23 @@ class Player:
             self._report(self._ask({"do": "look"}), settled=False)
         self._verdict()
         return reply
+
+    def _restart(self, step: Json) -> Json:
+        """What was flushed is acknowledged; the process ends by a close or a kill, and another one resumes."""
+        require(self._again is not None, "hello", "nobody says how the driver is started again")
+        self.settle()
+        self.play({"do": "flush"})
+        self.steps.append(step)
+        self.rig.close(kill=step.get("kill", False))
+        assert self._again is not None
+        self.rig = self._again()
+        self._ask({"do": "hello"})
+        reply = self._ask({**self._opening, "resume": True})
+        require(reply.get("ok"), "P4", "a session that was flushed cannot be resumed: {}", reply.get("error"))
+        self.monitor.restarted()
+        report = self._ask({"do": "settle"})
+        self._report(report, settled=True)
+        return report
 
     def _judge(self, request: Json, reply: Json) -> None:
         if request["do"] in REPORTING and reply.get("ok"):
@@ -131,28 +158,41 @@ def default(gate: Json) -> Json:
     return {"text": "done"} if gate["kind"] in ("tool", "stubborn-tool") else {}
 
 
-def replay(rig: Rig, steps: Sequence[Json], verdict: Callable[[], None] = lambda: None) -> Player:
-    """Play the steps of a script, and bring the run to its end.
+def replay(rig: Rig, steps: Sequence[Json], again: MakeRig | None = None) -> Player:
+    """Play the steps of a script, and bring the run to its end; the player's rig is the one to end.
+
+    A rig that is left because of a violation is given up, too.
+
+    Args:
+        rig: the driver.
+        steps: requests, and restarts.
+        again: starts another rig, for scripts that restart the driver.
 
     Raises:
         Violation: the driver breaks a rule.
     """
-    player = Player(rig, verdict)
-    for step in steps:
-        player.play({key: value for key, value in step.items() if key not in _CHECKS})
-    player.finish()
-    return player
+    with tempfile.TemporaryDirectory() as folder:
+        player = Player(rig, again=again, folder=folder)
+        try:
+            for step in steps:
+                player.play({key: value for key, value in step.items() if key not in _CHECKS})
+            player.finish()
+        except BaseException:
+            if player.rig is not rig:
+                drop: Callable[[], None] = getattr(player.rig, "drop", player.rig.stop)
+                drop()
+            raise
+        return player
 
 
-def replay_script(script: Json, rig: Rig) -> Player:
-    """Play a saved script.
+def replay_script(script: Json, rig: Rig, again: MakeRig | None = None) -> Player:
+    """Play a saved script; see ``replay``.
 
     Raises:
         Violation: the rule is still broken, or another one is.
     """
     opening: Json = {"do": "open", "session": "s1", **script.get("open", {})}
-    with tempfile.TemporaryDirectory() as folder:
-        return replay(rig, [fill(step, folder) for step in [opening, *script["steps"]]])
+    return replay(rig, [opening, *script["steps"]], again)
 
 
 _CHECKS: frozenset[Any] = frozenset({"ok", "code", "log", "notices"})

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..exploration.violation import require
 from .ledger import NEXT_STEP, NEXT_TURN, Intent, Json, Known, Ledger, items
 
 TOOLS = ("tool", "stubborn-tool")
+CANCEL_WINS = frozenset({"pre-step", "turn-stopping", "request-error"})
+"""Kinds of gates at which a cancel in one breath with the answer wins (C8)."""
 
 
 class Requests:
@@ -26,6 +27,7 @@ class Requests:
         self.features = frozenset(features)
         self.known = Known()
         self.ledger = Ledger(self.known)
+        self.stakes = self.ledger.stakes
         self.texts: dict[str, str] = {}
         self.gates: list[Json] = []
         self.current = True
@@ -34,6 +36,8 @@ class Requests:
         self._seen: set[str] = set()
         self._ran: set[str] = set()
         self._vanish: set[str] = set()
+        self._passed: set[str] = set()
+        self._accepted: set[str] = set()
         self._stops = 0
         self._fatal = self._truncated = self._refused = False
         self._tools: dict[str, Json] = {}
@@ -42,6 +46,7 @@ class Requests:
         self._arrived = ""
         self._answered = self._cut = False
         self._attends: frozenset[str] = frozenset()
+        self.resuming = self._reloaded = False
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -53,7 +58,7 @@ class Requests:
         """
         error: Json = reply.get("error", {})
         code = error.get("code")
-        require(code != "internal", "L8", "{} broke the driver: {}", request["do"], error.get("message"))
+        self.stakes.require(code != "internal", "L8", "{} broke the driver: {}", request["do"], error.get("message"))
         if code == "unsupported":
             return
         taker = _REQUESTS.get(request["do"])
@@ -61,42 +66,47 @@ class Requests:
             taker(self, request, reply, code)
         self.current = self.current and request["do"] in ("hello", "open", "listen", "pass", "settle")
 
-    def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, loose: bool = False) -> None:
+    def expects(self, message: Json, *, wakes: bool = False, heir: str | None = None, latches: bool = False) -> None:
         """A message is on its way into the log."""
         self._vanish.discard(message["id"])
         self.texts[message["id"]] = message["text"]
-        self.known.intents[message["id"]] = Intent(wakes, heir, loose)
+        self.known.intents[message["id"]] = Intent(wakes, heir, latches)
 
     def _open(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "O1", "the agent cannot be opened: {}", code)
+        self.stakes.require(reply.get("ok"), "O1", "the agent cannot be opened: {}", code, stake=True)
         self._attends = frozenset(items(request, "gates"))
 
     def _deliver(self, request: Json, reply: Json, code: str | None) -> None:
         message, accepted = request["message"], bool(reply.get("ok"))
         if self.disposing:
-            require(not accepted, "L9", "{} is accepted by a disposed agent", message["id"])
+            self.stakes.require(not accepted, "L9", "{} is accepted by a disposed agent", message["id"], stake=True)
         elif self.current and message["id"] not in self.known.added and not self.known.surprises:
             taken = self.ledger.taken(message["id"])
-            require(accepted is not taken, "I1", "{} is taken: {}; accepted: {}", message["id"], taken, accepted)
-            require(accepted or code == "duplicate-message", "I1", "{} is refused as {}", message["id"], code)
+            self.stakes.require(accepted is not taken, "I1", "{} is taken: {}; accepted: {}", message["id"], taken, accepted,
+                                stake=taken)  # fmt: skip
+            self.stakes.require(
+                accepted or code == "duplicate-message", "I1", "{} is refused as {}", message["id"], code
+            )
         if not accepted:
             return
-        self.expects(message, wakes=request["wakeup"])
+        self.expects(message, wakes=request["wakeup"], latches=request["wakeup"])
+        self._accepted.add(message["id"])
         busy = self.ledger.turn_open and self.known.cause is None
-        if request["wakeup"] and not busy:
-            self.known.wake = True
+        self.stakes.met("D4", request["wakeup"] and self.ledger.turn_open and not busy)
 
     def _inbox(self, request: Json, reply: Json, code: str | None) -> None:
         op, ok = request["op"], bool(reply.get("ok"))
         if self.disposing:
-            require(not ok, "L9", "an inbox operation is accepted by a disposed agent")
+            self.stakes.require(not ok, "L9", "an inbox operation is accepted by a disposed agent", stake=True)
             return
         named = request.get("message_id")
         if self.current and named is not None and ok:
             pending = named in self.ledger.lists[NEXT_TURN] or named in self.ledger.lists[NEXT_STEP]
-            require(reply.get("pending", pending) is pending, "I2", "{} pending: {}", named, not pending)
+            self.stakes.require(
+                reply.get("pending", pending) is pending, "I2", "{} pending: {}", named, not pending, stake=True
+            )
         if not ok:
-            require(code == "duplicate-message", "I1", "an inbox operation is refused as {}", code)
+            self.stakes.require(code == "duplicate-message", "I1", "an inbox operation is refused as {}", code)
             return
         if op != "append" and op != "prepend":
             self.known.may_drop = True
@@ -105,31 +115,36 @@ class Requests:
 
     def _update(self, request: Json, reply: Json, code: str | None) -> None:
         if self.disposing:
-            require(reply.get("outcome") != "applied", "L9", "an update is accepted by a disposed agent")
+            self.stakes.require(reply.get("outcome") != "applied", "L9", "an update is accepted by a disposed agent")
             return
         outcome, named = reply.get("outcome"), request["message_id"]
         if self.current:
             queued = named in self.ledger.lists[NEXT_TURN]
-            require(queued or outcome == "not-found", "I9", "{} is not queued, and the update is {}", named, outcome)
+            self.stakes.require(queued or outcome == "not-found", "I9", "{} is not queued, and the update is {}", named, outcome,
+                                stake=True)  # fmt: skip
             if queued and request["action"] == "steer":
                 live = self.ledger.turn_open and self.known.cause is None
                 wanted = "applied" if live else "steer-unavailable"
-                require(outcome == wanted, "I9", "steering {} is {}, not {}: {}", named, outcome, wanted, code)
+                self.stakes.require(outcome == wanted, "I9", "steering {} is {}, not {}: {}", named, outcome, wanted, code,
+                                    stake=True)  # fmt: skip
         if outcome == "applied":
             if request["action"] == "edit":
                 self.texts[named] = request["text"]
             self.known.may_drop = self.known.may_drop or request["action"] == "remove"
 
     def _cancel(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "C1", "a cancel is refused: {}", code)
+        idle = not self.ledger.turn_open and not self.disposing
+        self.stakes.require(reply.get("ok"), "C1", "a cancel is refused: {}", code, stake=idle)
+        self.known.cancels += 1
         if not self.disposing:
             self._stop(request.get("cause", "user"), keep=request.get("keep_inbox", False))
 
     def _dispose(self, request: Json, reply: Json, code: str | None) -> None:
-        require(reply.get("ok"), "O4", "a dispose is refused: {}", code)
+        self.stakes.require(reply.get("ok"), "O4", "a dispose is refused: {}", code, stake=True)
         if not self.disposing:
             self._stop("disposed", keep=request.get("keep_inbox", False))
             self.disposing, self.reserved = True, False
+            self.known.held = False
 
     def _stop(self, cause: str, *, keep: bool) -> None:
         if not keep or cause == "disposed":
@@ -138,7 +153,9 @@ class Requests:
             self.known.may_drop = True
             if self.current:
                 self._vanish.update(self.ledger.lists[NEXT_TURN], self.ledger.lists[NEXT_STEP])
+        self.known.again = self.known.again or (self.ledger.turn_open and self.known.cause is not None)
         if self.ledger.turn_open and self.known.cause is None:
+            self._endangered()
             self.known.cause, self.known.keep = cause, keep
             self._stops += 1
             self.texts |= self._before
@@ -147,22 +164,30 @@ class Requests:
             self.known.surprises = self.known.surprises or "state" not in self.features
             self._stops = -1
 
+    def _endangered(self) -> None:
+        """What a driver could do wrong now that its turn is cancelled."""
+        asking = any(gate["kind"] == "model" for gate in self.gates)
+        self.stakes.met("C9", not asking)
+        self.stakes.met("K6", len(self.ledger.asked) > 1 and not self._ran.issuperset(self.ledger.asked))
+        self.known.raced = self.known.raced or bool(self._passed & CANCEL_WINS)
+
     def _reserve(self, request: Json, reply: Json, code: str | None) -> None:
         del request, code
         given = bool(reply.get("reserved"))
         if self.current and (self.ledger.turn_open or self.reserved or self.disposing):
-            require(not given, "D8", "admission is reserved while it cannot be")
+            self.stakes.require(not given, "D8", "admission is reserved while it cannot be", stake=True)
         self.reserved = self.reserved or given
+        self.known.held = self.reserved
 
     def _release(self, request: Json, reply: Json, code: str | None) -> None:
         del request, reply, code
-        self.reserved = False
+        self.reserved = self.known.held = False
 
     def _maintain(self, request: Json, reply: Json, code: str | None) -> None:
         del request, code
         given = bool(reply.get("ok"))
         if self.current and (self.ledger.turn_open or self.reserved or self.disposing):
-            require(not given, "M1", "maintenance starts while the agent is not idle")
+            self.stakes.require(not given, "M1", "maintenance starts while the agent is not idle", stake=True)
         self.maintaining = self.maintaining or given
 
     def _listen(self, request: Json, reply: Json, code: str | None) -> None:
@@ -171,7 +196,7 @@ class Requests:
         if not reply.get("ok"):
             return
         if act["do"] == "deliver":
-            self.expects(act["message"], wakes=act["wakeup"], loose=True)
+            self.expects(act["message"], wakes=act["wakeup"], latches=act["wakeup"])
         for message in [
             *act.get("inserted", []),
             *([act["message"]] if act["do"] == "inbox" and "message" in act else []),
@@ -187,10 +212,14 @@ class Requests:
         if gate is None:
             return
         if self.current and self.known.cause is None and not self.disposing and not self.known.surprises:
-            require(reply.get("ok"), "C3", "a gate that waits, {}, cannot be passed: {}", gate["kind"], code)
+            self.stakes.require(
+                reply.get("ok"), "C3", "a gate that waits, {}, cannot be passed: {}", gate["kind"], code
+            )
         if not reply.get("ok"):
             return
         self.gates = [known for known in self.gates if known is not gate]
+        self._passed.add(gate["kind"])
+        self.known.unprepared = self.known.unprepared or (gate["kind"] == "request" and "raise" in request)
         if "raise" in request and gate["kind"] not in (*TOOLS, "maintenance"):
             self._fatal = True
         match gate["kind"]:
@@ -236,6 +265,8 @@ class Requests:
     def _played(self, end: Any) -> None:
         self._answered = end is not None and isinstance(end, str)
         self._cut = end == "max-tokens"
+        asked = [chunk["call"]["id"] for chunk in self._stream if "call" in chunk]
+        self.known.alike = "" in asked or len(set(asked)) < len(asked)
         self._truncated = self._truncated or self._cut
         if isinstance(end, dict) and "request-error" not in self._attends:
             self._fatal = True

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import run_cases
 from ..exploration.violation import Violation
-from .local import Json, Rig
+from .local import Json, MakeRig, Rig
 from .player import replay_script
 
 LONGEST = 70
@@ -19,17 +19,22 @@ class Recording:
 
     Args:
         rig: answers.
+        exchange: what was remembered before, of a rig that this one takes the place of.
     """
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, exchange: list[tuple[Json, Json]] | None = None) -> None:
         self._rig = rig
-        self.exchange: list[tuple[Json, Json]] = []
+        self.exchange: list[tuple[Json, Json]] = exchange if exchange is not None else []
 
     def ask(self, request: Json) -> Json:
         """See ``Rig``."""
         reply = self._rig.ask(request)
         self.exchange.append((request, reply))
         return reply
+
+    def close(self, *, kill: bool = False) -> None:
+        """See ``Rig``."""
+        self._rig.close(kill=kill)
 
     def stop(self) -> None:
         """See ``Rig``."""
@@ -58,16 +63,16 @@ def exchange_mermaid(exchange: list[tuple[Json, Json]], broken: str = "") -> str
     return "\n".join(lines) + "\n"
 
 
-def draw_script(script: Json, rig: Rig) -> str:
-    """Play a script on a rig and draw the exchange, up to where a rule breaks."""
-    recording = Recording(rig)
-    broken = ""
+def draw_script(script: Json, make_rig: MakeRig) -> str:
+    """Play a script and draw the exchange, up to where a rule breaks."""
+    recording = Recording(make_rig())
+    last, broken = recording, ""
     try:
-        replay_script(script, recording)
+        last = replay_script(script, recording, lambda: Recording(make_rig(), recording.exchange)).rig
     except Violation as violation:
         broken = str(violation)
     finally:
-        recording.stop()
+        last.stop()
     return exchange_mermaid(recording.exchange, broken)
 
 

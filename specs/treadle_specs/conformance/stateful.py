@@ -6,9 +6,10 @@ ticks in a drawn order of tasks; a rig that cannot be ticked stays where it is i
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -17,34 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ..exploration.violation import Violation
 from ..run_cases import compact_gate
 from .answers import answer
+from .drawn import BOX, CROWD, EARLY, FEW, GATES, GOING, HEARD, HOOKED, HURRY, PICK, SETTLE, SURE, TOOLS, text
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig, Rig
 from .oracle import Oracle
 from .player import Player
-
-GATES = ("tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "prompt-submit")
-FEW = ("tool", "stubborn-tool")
-HOOKED = ("tool", "pre-step", "turn-stopping", "request-error")
-SETTLE: tuple[Any, ...] = ("settle", 0, ())
-GOING = st.one_of(
-    st.just(SETTLE),
-    st.tuples(st.just("serve"), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 3)),
-    st.tuples(st.just("tick"), st.integers(0, 6), st.lists(st.integers(0, 3), max_size=3)),
-)
-"""How far the driver runs after a request."""
-HURRY = st.one_of(st.tuples(st.just("tick"), st.integers(0, 2), st.just(())), GOING)
-"""The same, after a cancel: what comes next is likely to find it converging."""
-BOX = st.sampled_from([NEXT_TURN, NEXT_STEP])
-PICK = st.integers(0, 3)
-HEARD = ("turn/start", "step/start", "step/end", "turn/end", "assistant/message", "tool/call", "tool/result",
-         "user/message", "agent/inbox/spliced", "notice:agent/status", "notice:agent/inbox/claimed",
-         "notice:agent/inbox/inserted", "notice:agent/cancel-requested", "notice:agent/inbox/discarded")  # fmt: skip
-CROWD = 4
-"""So many pending messages are enough for an idle agent."""
-SURE = 3
-"""A dispose ends everything that is worth trying: it is made less often than it is drawn."""
-EARLY = 7
-"""How many requests come before a dispose, so that there is something to dispose of."""
+from .plays import go_to_work, play
+from .stakes import Stakes
 
 
 class Suite(RuleBasedStateMachine):
@@ -55,15 +35,20 @@ class Suite(RuleBasedStateMachine):
     oracle: ClassVar[Oracle | None] = None
     lost: ClassVar[list[tuple[list[Json], BaseException]]] = []
     core: ClassVar[bool] = False
-    ignored: ClassVar[set[str]] = set[str]()
+    lacks: ClassVar[frozenset[str]] = frozenset()
+    store: ClassVar[str | None] = None
+    record: ClassVar[Record | None] = None
 
     def __init__(self) -> None:
         super().__init__()
         oracle = type(self).oracle
         if oracle is not None:
             oracle.forget()
-        self.rig: Rig = type(self).make_rig()
         self.player: Player | None = None
+        if self.record is not None:
+            self.record.begin()
+        self.rig: Rig | None = None
+        self.place: tempfile.TemporaryDirectory[str] | None = None
         self.names = 0
         self.sent = ""
         self.broken = self.listening = False
@@ -74,12 +59,25 @@ class Suite(RuleBasedStateMachine):
         """The agent is created."""
         oracle = type(self).oracle
         with self._held():
-            self.player = Player(self.rig, oracle.verdict if oracle is not None else lambda: None)
-            kinds = gates if not self.core else ("tool",)
-            options = {"max_parallel_tool_calls": pool} if pool is not None and not self.core else {}
-            self.listening = listening and not self.core
-            self.player.play({"do": "open", "session": "s1", "gates": list(kinds), "tools": TOOLS, "options": options,
-                              **type(self).opening()})  # fmt: skip
+            rig: Rig = type(self).make_rig()
+            self.rig = rig
+            self.player = self._player(rig, oracle.verdict if oracle is not None else lambda: None)
+            kinds = [kind for kind in (gates if not self.core else ("tool",)) if kind not in self.lacks]
+            limited = pool is not None and self._can("max_parallel_tool_calls")
+            options = {"max_parallel_tool_calls": pool} if limited else {}
+            self.listening = listening and self._can("listen")
+            self.player.play({"do": "open", "session": "s1", "gates": kinds, "tools": TOOLS, "options": options,
+                              **self._stored, **type(self).opening()})  # fmt: skip
+
+    def _player(self, rig: Rig, verdict: Callable[[], None]) -> Player:
+        if self.store is None:
+            return Player(rig, verdict)
+        self.place = tempfile.TemporaryDirectory()
+        return Player(rig, verdict, type(self).make_rig, self.place.name)
+
+    @property
+    def _stored(self) -> Json:
+        return {"store": {"kind": self.store, "path": "{tmp}/store"}} if self.store is not None else {}
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +88,7 @@ class Suite(RuleBasedStateMachine):
         self.sent = name
         self._play({"do": "deliver", "message": text(name), "target": box, "wakeup": wakeup}, go)
 
-    @precondition(lambda self: not self.core and (self._busy or len(self._pends) < CROWD))
+    @precondition(lambda self: self._can("inbox") and (self._busy or len(self._pends) < CROWD))
     @rule(op=st.sampled_from(["append", "prepend", "replace", "remove", "splice", "clear"]), box=BOX, pick=PICK,
           count=st.integers(0, 2), go=GOING)  # fmt: skip
     def inbox(self, op: str, box: str, pick: int, count: int, go: Any) -> None:
@@ -161,6 +159,27 @@ class Suite(RuleBasedStateMachine):
             self._serve(pick, choice)
         self._play(None, go)
 
+    @precondition(lambda self: not self._gone)
+    @rule(which=st.integers(0, 9), keep=st.booleans(), choice=st.integers(0, 6))
+    def stage(self, which: int, choice: int, *, keep: bool) -> None:
+        """A short play brings the driver where chance seldom does."""
+        if not self.broken:
+            with self._held():
+                play(self, which, keep=keep, choice=choice, core=self.core)
+
+    @precondition(lambda self: self.store is not None and self.names > 0 and not self._gone)
+    @rule(kill=st.booleans(), work=st.booleans(), choice=st.integers(0, 6))
+    def restart(self, choice: int, *, kill: bool, work: bool) -> None:
+        """What was flushed survives the process, which is closed or killed; another one resumes the session (P4)."""
+        if self.broken:
+            return
+        with self._held():
+            if work:
+                go_to_work(self, choice)
+            self.request({"do": "restart", "kill": kill})
+            if work:
+                play(self, 2, keep=False, choice=choice, core=True)
+
     @precondition(lambda self: self.listening)
     @rule(on=st.sampled_from(HEARD), nth=st.integers(1, 2), verb=PICK, keep=st.booleans())
     def listen(self, on: str, nth: int, verb: int, *, keep: bool) -> None:
@@ -188,11 +207,47 @@ class Suite(RuleBasedStateMachine):
                 with self._held():
                     self.player.finish()
         finally:
-            drop: Callable[[], None] | None = getattr(self.rig, "drop", None)
-            if self.broken and drop is not None:
-                drop()
-            else:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self.player is not None:
+            self.rig = self.player.rig
+        if self.place is not None:
+            self.place.cleanup()
+        if self.rig is None:
+            return
+        drop: Callable[[], None] | None = getattr(self.rig, "drop", None)
+        if self.broken and drop is not None:
+            drop()
+        else:
+            with self._held():
                 self.rig.stop()
+        if self.record is not None and self.player is not None:
+            self.record.end(self.player.monitor.stakes)
+
+    # --- the stage of a play ------------------------------------------------------------------------------------------
+
+    def request(self, request: Json) -> None:
+        """See ``Stage``."""
+        if self.player is not None:
+            self.player.play(request)
+
+    def settle(self) -> None:
+        """See ``Stage``."""
+        if self.player is not None:
+            self.player.settle()
+
+    def name(self) -> str:
+        """See ``Stage``."""
+        return self._name()
+
+    def waiting(self) -> list[Json]:
+        """See ``Stage``."""
+        return self.player.gates if self.player is not None else []
+
+    def over(self) -> bool:
+        """See ``Stage``."""
+        return self.broken or self._gone
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
@@ -224,17 +279,18 @@ class Suite(RuleBasedStateMachine):
 
     @contextmanager
     def _held(self) -> Generator[None]:
-        """Remember the script of a run that breaks a rule; Hypothesis ends with the shortest.
+        """Remember the script of a run that breaks a rule.
 
-        A run that breaks a rule that is known to be broken is over: nothing more is asked of it.
+        A run whose findings are recorded is over then: nothing more is asked of it, and the next one is made.
+        Otherwise the finding is raised, and Hypothesis ends with the shortest script.
         """
         try:
             yield
         except Exception as error:
             self.broken = True
-            if isinstance(error, Violation) and error.rule in self.ignored:
-                return
             steps = list(self.player.steps) if self.player is not None else []
+            if self.record is not None and self.record.takes(error, steps):
+                return
             type(self).lost[:] = [(steps, error)]
             raise
 
@@ -270,19 +326,27 @@ class Suite(RuleBasedStateMachine):
         return not self._busy and self.names > 0
 
     def _has(self, feature: str) -> bool:
-        return not self.core and self.player is not None and feature in self.player.features
+        return self._can(feature) and self.player is not None and feature in self.player.features
+
+    def _can(self, word: str) -> bool:
+        """Whether a verb or an option beyond the core may be drawn."""
+        return not self.core and word not in self.lacks
 
 
-TOOLS: list[Json] = [
-    {"name": "t", "mode": "exclusive"},
-    {"name": "p", "mode": "parallel"},
-    {"name": "stubborn", "mode": "parallel"},
-]
+class Record(Protocol):
+    """Takes what runs find, so that one broken rule does not end the search."""
 
+    def begin(self) -> None:
+        """A run begins; raises when there were enough."""
+        ...
 
-def text(name: str) -> Json:
-    """A message whose text is its id."""
-    return {"id": name, "text": name}
+    def end(self, stakes: Stakes) -> None:
+        """A run is over."""
+        ...
+
+    def takes(self, error: BaseException, steps: list[Json]) -> bool:
+        """Take what ended a run and its script; whether that is all that has to be done."""
+        ...
 
 
 def profile(examples: int, steps: int = 25, *, derandomize: bool = True) -> settings:

@@ -18,10 +18,10 @@ from treadle.session import memory
 from ..exploration.violation import Violation
 from ..rig import hooks, model
 from ..rig.seat import NOTED
+from .drawn import FEW, GATES, TOOLS, text
 from .ledger import NEXT_STEP, NEXT_TURN, Json
 from .local import LocalRig
 from .player import Player
-from .stateful import FEW, GATES, TOOLS, text
 
 Scenario = tuple[Json, ...]
 SETTLE: Json = {"do": "settle"}

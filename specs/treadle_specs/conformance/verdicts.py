@@ -1,40 +1,24 @@
-"""What a conformance run found, per rule and per case, for people and for programs."""
+"""What a conformance run found, per rule and per case, and what it lets one say of the driver (§7)."""
 
 from __future__ import annotations
 
-from typing import Any
-from xml.sax.saxutils import quoteattr
+from collections import Counter
 
 from attrs import define, field
 
-from .ledger import Json
+from ..protocol.fault import RigFault
+from .findings import RIG, TESTER, Broken, Findings
+from .plan import Plan
+from .profiles import PROFILES, inapplicable
+from .stakes import Stakes
+from .survey import Survey
 
-RULES: tuple[str, ...] = (
-    *("C1", "C2", "C3", "C4", "C5", "C6", "C8", "C9", "C11", "D4", "D6", "D7", "D8", "I1", "I2", "I5", "I6", "I9"),
-    *("K3", "K5", "K6", "L4", "L5", "L7", "L8", "L9", "M1", "N1", "N2", "N3", "N4", "N6", "N7", "O1", "O4", "Q1", "Q5"),
-    *("T3", "T6", "T7", "T9", "T10", "T12"),
-)
-"""The rules that the property suite holds a driver to."""
-
-
-@define
-class Broken:
-    """A rule that a driver breaks, and the shortest script that was found to show it."""
-
-    rule: str
-    message: str
-    steps: list[Json]
-    expected: bool = False
-
-    def script(self) -> Json:
-        """As a case file has it; ``treadle replay`` plays it."""
-        opening: Json = next((step for step in self.steps if step["do"] == "open"), {"do": "open"})
-        return {
-            "name": f"{self.rule}: {self.message}",
-            "rules": [self.rule],
-            "open": {key: value for key, value in opening.items() if key != "do"},
-            "steps": [step for step in self.steps if step["do"] != "open"],
-        }
+CONFORMS = "conforms"
+BROKEN = "does not conform"
+UNEXERCISED = "not fully exercised"
+NOTHING = "nothing to judge"
+REFUSED = "refused to open"
+FAULT = "the rig is at fault"
 
 
 @define
@@ -52,85 +36,117 @@ class Verdict:
     """Everything that a run found.
 
     Attributes:
-        driver: what the rig calls itself.
-        examples: how many runs were made.
+        plan: what was asked for.
+        known: what the driver has.
+        runs: how many runs were made.
+        stakes: how often each rule was at stake in them.
         broken: rules that do not hold.
+        masked: runs that ended at a rule that was known to be broken, or not asked for.
+        faults: how the rig broke the protocol.
         cases: how the packaged cases went.
-        expected: what was expected to fail: rules, or names of cases.
+        seconds: how long it took.
     """
 
-    driver: str = ""
-    examples: int = 0
+    plan: Plan
+    known: Survey
+    runs: int = 0
+    stakes: Stakes = field(factory=Stakes)
     broken: list[Broken] = field(factory=list[Broken])
+    masked: int = 0
+    faults: list[RigFault] = field(factory=list[RigFault])
     cases: list[CaseResult] = field(factory=list[CaseResult])
-    expected: frozenset[str] = frozenset()
+    seconds: float = 0.0
+
+    def take(self, found: Findings) -> None:
+        """Take what a search found."""
+        self.runs, self.stakes, self.masked = found.runs, found.stakes, found.masked
+        self.faults = list(found.faults)
+        self.broken = sorted(found.broken.values(), key=lambda one: one.rule)
+        for one in self.broken:
+            one.expected = one.rule in self.plan.expected
+
+    # --- what can be said ---------------------------------------------------------------------------------------------
+
+    @property
+    def word(self) -> str:
+        """The verdict: one of this module's words."""
+        if self.known.fault is not None:
+            return FAULT
+        if self.known.unable:
+            return REFUSED if self.known.refused else NOTHING
+        failed = any(case.outcome == "failed" for case in self.cases)
+        if failed or any(not one.expected and one.rule not in (RIG, TESTER) for one in self.broken):
+            return BROKEN
+        if any(one.rule in (RIG, TESTER) for one in self.broken):
+            return FAULT
+        if not self.stakes["N3"]:
+            return NOTHING
+        return UNEXERCISED if self.rules_that_are("not exercised") else CONFORMS
+
+    @property
+    def why(self) -> str:
+        """The reason of a verdict that nothing else tells; empty where something does."""
+        if self.known.fault is not None:
+            return str(self.known.fault)
+        if self.known.unable:
+            return self.known.unable
+        return "no turn was ever opened and ended" if self.word == NOTHING else ""
 
     @property
     def conforms(self) -> bool:
-        """Whether nothing failed that was not expected to."""
-        return all(one.expected for one in self.broken) and all(case.outcome != "failed" for case in self.cases)
+        """Whether every rule that applies was at stake often enough, and held or was expected not to."""
+        return self.word == CONFORMS
+
+    @property
+    def status(self) -> int:
+        """Of the process: 0 conforms, 1 does not, 3 when that cannot be said."""
+        return {CONFORMS: 0, BROKEN: 1}.get(self.word, 3)
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """What became of each rule that was asked for, in the order of the contract."""
+        left_out = inapplicable(self.plan.profile, self.known.features, self.known.lacks)
+        in_cases = {rule for case in self.cases for rule in case.rules}
+        asked = [*PROFILES[self.plan.profile], *sorted(in_cases.difference(PROFILES[self.plan.profile]))]
+        return {rule: self._became(rule, left_out) for rule in asked if not self.plan.rules or rule in self.plan.rules}
+
+    def _became(self, rule: str, left_out: dict[str, str]) -> str:
+        for one in self.broken:
+            if one.rule == rule:
+                return "expected" if one.expected else "broken"
+        told = {case.outcome for case in self.cases if rule in case.rules}
+        if "failed" in told:
+            return "broken"
+        if "expected" in told:
+            return "expected"
+        if rule in left_out:
+            return f"not applicable: {left_out[rule]}"
+        if rule not in PROFILES[self.plan.profile]:
+            return "held" if "ok" in told else "not applicable: its cases are skipped"
+        return "held" if self.times(rule) >= self.plan.least else "not exercised"
+
+    def times(self, rule: str) -> int:
+        """How often a rule was at stake: in the runs, and in the cases that went well."""
+        return self.stakes[rule] + sum(rule in case.rules and case.outcome == "ok" for case in self.cases)
+
+    def of(self, rule: str) -> str:
+        """What became of one rule."""
+        return self.rules.get(rule, "not asked for")
+
+    def rules_that_are(self, word: str) -> list[str]:
+        """The rules of which one thing is to be said."""
+        return [rule for rule, became in self.rules.items() if became.partition(":")[0] == word]
 
     @property
     def surprises(self) -> list[str]:
         """What was expected to fail, and did not."""
-        failed = {one.rule for one in self.broken} | {case.name for case in self.cases if case.outcome == "expected"}
-        return sorted(self.expected - failed)
-
-    def of(self, rule: str) -> str:
-        """What became of one rule."""
-        for one in self.broken:
-            if one.rule == rule:
-                return "expected" if one.expected else "broken"
-        return "held"
-
-    def as_json(self) -> Json:
-        """As plain values."""
-        return {
-            "driver": self.driver,
-            "conforms": self.conforms,
-            "examples": self.examples,
-            "rules": {rule: self.of(rule) for rule in RULES},
-            "broken": [{"rule": one.rule, "message": one.message, "expected": one.expected, "script": one.script()}
-                       for one in self.broken],
-            "cases": [{"name": one.name, "rules": one.rules, "outcome": one.outcome, "message": one.message}
-                      for one in self.cases],
-            "surprises": self.surprises,
-        }  # fmt: skip
-
-    def as_text(self) -> str:
-        """For people."""
-        lines = [f"{self.driver}: {self.examples} runs, {len(self.cases)} cases"]
-        held = [rule for rule in RULES if self.of(rule) == "held"]
-        lines.append(f"held: {' '.join(held)}")
-        for one in self.broken:
-            lines.append(f"{'expected' if one.expected else 'BROKEN'}: [{one.rule}] {one.message}")
-            lines += [f"    {step}" for step in one.steps]
+        failed = {one.rule for one in self.broken}
         for case in self.cases:
-            if case.outcome == "failed":
-                lines.append(f"FAILED: {case.name} ({' '.join(case.rules)}): {case.message}")
-        counts = {word: sum(case.outcome == word for case in self.cases) for word in ("ok", "skipped", "expected")}
-        lines.append("cases: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-        lines += [f"expected to fail, and did not: {name}" for name in self.surprises]
-        lines.append("conforms" if self.conforms else "does not conform")
-        return "\n".join(lines) + "\n"
+            if case.outcome == "expected":
+                failed |= {case.name, *case.rules}
+        return sorted(self.plan.expected - failed)
 
-    def as_junit(self) -> str:
-        """As JUnit XML."""
-        tests: list[tuple[str, str, str]] = []
-        for rule in RULES:
-            found = next((one for one in self.broken if one.rule == rule), None)
-            tests.append((f"rule {rule}", self.of(rule), found.message if found is not None else ""))
-        tests += [(f"case {one.name}", one.outcome, one.message) for one in self.cases]
-        failed = sum(outcome in ("broken", "failed") for _, outcome, _ in tests)
-        out = ['<?xml version="1.0" encoding="utf-8"?>',
-               f'<testsuite name={quoteattr(self.driver)} tests="{len(tests)}" failures="{failed}">']  # fmt: skip
-        for name, outcome, message in tests:
-            out.append(f'  <testcase classname="treadle.conform" name={quoteattr(name)}>{_inside(outcome, message)}')
-            out.append("  </testcase>")
-        return "\n".join([*out, "</testsuite>", ""])
-
-
-def _inside(outcome: str, message: Any) -> str:
-    if outcome in ("broken", "failed"):
-        return f"<failure message={quoteattr(str(message))}/>"
-    return f"<skipped message={quoteattr(outcome)}/>" if outcome in ("skipped", "expected") else ""
+    @property
+    def outcomes(self) -> Counter[str]:
+        """How many cases went which way."""
+        return Counter(case.outcome for case in self.cases)

@@ -46,7 +46,7 @@ MUTANTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
         *_OWN,
-        *[fault for fault in FAULTS if fault.name not in ("a latch is tied to nothing", "a request follows a cancel")],
+        *FAULTS,
     )
 }
 """The mutant drivers, by what is wrong with them; all can be told from outside."""

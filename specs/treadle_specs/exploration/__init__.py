@@ -1,5 +1,5 @@
-"""Exhaustive exploration of the shipped kernel: inputs, laws, canonical states, search, counterexamples.
+"""Exhaustive exploration of the shipped kernel beside the model: inputs, comparison, laws, search, counterexamples.
 
-Beside it the kernel's abstraction for spin, its mutants, and the stepper that moves a whole driver one step at a time.
-The room imports the core; of the other rooms none.
+Beside it the model's graph for spin, mutants of the table, and the stepper that moves a whole driver one step at a time.
+The room imports the core and the room ``model``.
 """

@@ -1,12 +1,12 @@
-"""Every input that can come next: calls at any time, and what the owed operation may answer or report.
+"""Every input that can come next, drawn from the model alone: calls, outcomes, progress, and those that must be refused.
 
-Inputs that a rule refuses are part of it: the monitor checks that they are refused and change nothing.
+One of each outcome is tried in every state, whatever is owed: the model says which are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from attrs import frozen
 
@@ -14,13 +14,10 @@ from treadle import UserMessage
 from treadle.agent import Target
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
-from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import DISPOSAL, DISPOSED
-from treadle.kernel.pending import NEXT_STEP, NEXT_TURN
-from treadle.kernel.schedule import FINISHED, PENDING, REFUSED, STARTED, Schedule
+from treadle.words.reasons import ByDisposal
 
-from .node import ASKED, ATTEMPTED, PREPARED, Node
-from .refusals import is_owed
+from ..model.agent import IDLE, STEP, TURN
+from ..model.model import Model
 from .vocabulary import (
     ATTEMPT,
     CONTEXT,
@@ -37,8 +34,7 @@ from .vocabulary import (
     result,
 )
 
-TARGETS: tuple[Target, Target] = (NEXT_TURN, NEXT_STEP)
-
+TARGETS: tuple[Target, Target] = (TURN, STEP)
 
 CALLS = frozenset[Any](
     {
@@ -56,106 +52,135 @@ class Alphabet:
     Attributes:
         ids: messages that may be live at once; an id is used again once its message has met its fate.
         calls: the largest number of tool calls that an answer asks for.
-        inbox: whether every inbox operation is tried, or only those that no other one can stand for.
-        strays: whether outcomes that nobody owes are tried: each must be refused (L1).
+        inbox: whether every inbox operation is tried, or only those that no other one can stand for; the latter also
+            while tools run.
+        strays: whether one of each outcome is tried in every state.
         endings: whether bodies end in other ways than by coming to a result of their own (C4).
+        alone: whether nobody but a cancel or a dispose comes between while an agent is busy.
     """
 
     ids: int = 3
     calls: int = 2
     inbox: bool = True
-    strays: bool = False
+    strays: bool = True
     endings: bool = False
+    alone: bool = False
 
-    def inputs_of(self, kernel: Kernel) -> Iterator[i.Input]:
-        """Every input that can come next to a kernel on which nothing is under way."""
-        return self.inputs(Node(kernel))
-
-    def inputs(self, node: Node) -> Iterator[i.Input]:
-        """Every input that can come next."""
-        kernel = node.kernel
-        live = node.view.live
+    def inputs(self, model: Model, *, reread: bool = False) -> Iterator[i.Input]:
+        """Every input that can come next; ``reread``: the notifications of a convergence are running."""
+        live = [message.id for message, _ in model.next_turn + model.next_step]
+        live += [message.id for message in model.claimed + model.accepted]
         fresh = next((plain(message_id) for message_id in message_ids(self.ids) if message_id not in live), None)
-        yield from _control(kernel)
-        if kernel.state is DISPOSAL or kernel.state is DISPOSED:
-            yield from _REFUSED
-        else:
-            yield from _deliveries(kernel, fresh)
-            yield from _inbox(kernel, fresh, every=self.inbox)
-        if self.strays:
-            yield from [given for given in _STRAYS if not is_owed(kernel, given)]
-        if node.reread:
+        yield from _CONTROL[model.cause is not None]
+        if model.leaving:
+            yield from _LATE_CALLS
+        elif not self.alone or model.state == IDLE:
+            yield from _deliveries(fresh, live, cancelled=model.cause is not None)
+            every = self.inbox and not model.modes
+            yield from _operations(model, fresh, every=every)
+            for target in TARGETS:
+                there = [message for message, _ in model.inbox(target)]
+                yield from _splices(target, there, fresh) if every else _few_splices(target, there, fresh)
+        if reread:
             yield i.Replayed()
-        elif kernel.owed is not None:
-            yield from self._answers(node, kernel, fresh)
-
-    def _answers(self, node: Node, kernel: Kernel, fresh: UserMessage | None) -> Iterator[i.Input]:
-        owed = kernel.owed
-        if owed is fx.PROCEED:
-            yield i.Proceeded()
-            return
-        match owed:
+        yield from _OUTCOMES if self.strays else [given for given in _OUTCOMES if answers(model, given)]
+        match model.owed:
             case fx.Admit():
-                yield from _admissions(owed, fresh)
+                yield from _admissions(model, fresh)
             case fx.Request():
-                yield from self._requests(node.phase)
-            case fx.Recover():
-                yield i.Retried()
+                yield from self._requests()
             case fx.RunTools():
-                schedule = cast("Schedule", kernel.schedule)
-                yield from _tools(kernel, schedule, fresh)
-                if self.endings:
-                    yield from _other_endings(kernel, schedule)
-            case fx.Stop():
-                yield i.Stopped()
+                yield from self._tools(model, fresh, live)
             case _:
-                yield i.Maintained()
-        if not isinstance(owed, fx.Maintain):
-            yield i.Failed(FAILURE)
-            if kernel.cause is not None:
-                yield i.Interrupted()
+                pass
 
-    def _requests(self, phase: int) -> Iterator[i.Input]:
-        if phase == ASKED:
-            yield i.Prepared()
-            yield i.Prepared((i.SystemChange(SYSTEM),), HEADER, CONTEXT)
-        elif phase == PREPARED:
-            for calls in range(self.calls + 1):
-                fact = answer(calls)
-                yield i.Answered(fact, fact.message.calls)
-            yield i.Answered(answer(0), (), truncated=True)
-            yield i.AttemptRecorded(ATTEMPT)
-            yield i.AttemptRecorded(PARTIAL)
-        elif phase == ATTEMPTED:
-            yield i.AttemptFailed(FAILURE)
+    def _requests(self) -> Iterator[i.Input]:
+        yield _PREPARED
+        for calls in range(1, self.calls + 1):
+            yield i.Answered(answer(calls), answer(calls).message.calls)
+        yield from _REQUESTS
 
+    def _tools(self, model: Model, fresh: UserMessage | None, live: list[str]) -> Iterator[i.Input]:
+        for index, call in enumerate(model.calls):
+            if index:
+                yield from _TOOL_PROGRESS[index]
+                yield i.CallSettled(index, result(call))
+            mode = model.modes[index]
+            if mode == "unstarted":
+                yield i.CallStarted(index, False)
+            elif self.endings and mode in ("parallel", "exclusive"):
+                yield i.CallFinished(index, i.TimedOut(1.0))
+                yield i.CallFinished(index, i.LetThrough(started=True))
+                yield i.CallFinished(index, i.LetThrough(started=False))
+        due = next((index for index, mode in enumerate(model.modes) if mode != "settled"), None)
+        if due is None:
+            return
+        call = model.calls[due]
+        yield i.CallSettled(due, result(model.calls[due - 1]))
+        yield i.CallSettled(due, result(call, concludes=True))
+        yield i.CallSettled(due, result(call, is_error=True, concludes=True))
+        if fresh is not None:
+            yield i.CallSettled(due, result(call), (fresh, fresh))
+        if live:
+            yield i.CallSettled(due, result(call), (plain(live[0]),))
+
+
+def answers(model: Model, given: i.Input) -> bool:
+    """Whether an outcome or a piece of progress is of the kind that is owed (L7)."""
+    owed: Any = model.owed
+    return type(given) in _KINDS.get(owed.__class__, ())
+
+
+_KINDS: dict[type, frozenset[Any]] = {
+    fx.Admit: frozenset({i.Entered, i.Refused, i.Failed, i.Interrupted}),
+    fx.Request: frozenset(
+        {i.Prepared, i.AttemptRecorded, i.Answered, i.AttemptFailed, i.Failed, i.Interrupted},
+    ),
+    fx.Recover: frozenset({i.Retried, i.Failed, i.Interrupted}),
+    fx.RunTools: frozenset(
+        {
+            *(i.CallStarted, i.CallRefused, i.CallFinished, i.CallSettled, i.CallDropped),
+            *(i.ToolsSettled, i.Failed, i.Interrupted),
+        }
+    ),
+    fx.Stop: frozenset({i.Stopped, i.Failed, i.Interrupted}),
+    fx.Maintain: frozenset({i.Maintained, i.Interrupted}),
+    str: frozenset({i.Proceeded}),
+}
+
+
+def _control(cause: Any) -> tuple[i.Input, ...]:
+    cancels = (i.Cancel(cause), i.Cancel(cause, keep_inbox=True), i.Cancel(ByDisposal()))
+    others = (i.BeginMaintenance(), i.Reserve(), i.Unreserve(), i.ClearInbox(), i.RemoveMessage("nobody"))
+    return (*cancels, i.Dispose(), i.Dispose(keep_inbox=True), *others, i.SteerMessage("nobody"))
+
+
+_CONTROL = (_control(FIRST_CAUSE), _control(LATER_CAUSE))
 
 _LATE = plain("late")
-_REFUSED: tuple[i.Input, ...] = (
-    i.Deliver(_LATE, NEXT_TURN, True),
-    i.Deliver(_LATE, NEXT_STEP, False, own=True),
-    i.Splice(NEXT_TURN, 0, 0, (_LATE,)),
-    i.RemoveMessage("m1"),
+_LATE_CALLS: tuple[i.Input, ...] = (
+    i.Deliver(_LATE, TURN, True),
+    i.Deliver(_LATE, STEP, False, own=True),
+    i.Splice(TURN, 0, 0, (_LATE,)),
     i.ReplaceMessage("m1", _LATE),
-    i.ClearInbox(),
     i.EditMessage("m1", _LATE.content),
     i.SteerMessage("m1"),
 )
 """Each kind of call that an agent which is gone refuses (L9)."""
 
-
-_STRAYS: tuple[i.Input, ...] = (
+_FIRST = answer(1).message.calls[0]
+_OUTCOMES: tuple[i.Input, ...] = (
     i.Entered(()),
     i.Refused(),
     i.Prepared(),
     i.AttemptRecorded(ATTEMPT),
-    i.Answered(answer(1), answer(1).message.calls),
+    i.Answered(answer(0)),
     i.AttemptFailed(FAILURE),
     i.Retried(),
     i.CallStarted(0, True),
     i.CallRefused(0),
     i.CallFinished(0),
-    i.CallSettled(0, result(answer(1).message.calls[0])),
+    i.CallSettled(0, result(_FIRST)),
     i.CallDropped(0),
     i.ToolsSettled(),
     i.Stopped(),
@@ -166,119 +191,99 @@ _STRAYS: tuple[i.Input, ...] = (
 )
 """One of each outcome, and of each piece of progress."""
 
+_PREPARED = i.Prepared((i.SystemChange(SYSTEM, 3),), HEADER, CONTEXT)
+_REQUESTS: tuple[i.Input, ...] = (
+    i.Prepared((), HEADER),
+    i.Answered(answer(0), (), truncated=True),
+    i.Answered(answer(1), answer(1).message.calls, truncated=True),
+    i.AttemptRecorded(PARTIAL),
+)
+_TOOL_PROGRESS: list[tuple[i.Input, ...]] = [
+    (i.CallStarted(index, True), i.CallRefused(index), i.CallFinished(index), i.CallDropped(index))
+    for index in range(9)
+]
 
-def _deliveries(kernel: Kernel, fresh: UserMessage | None) -> Iterator[i.Input]:
+
+def _deliveries(fresh: UserMessage | None, live: list[str], *, cancelled: bool) -> Iterator[i.Input]:
     if fresh is not None:
         for target in TARGETS:
             yield i.Deliver(fresh, target, True)
             yield i.Deliver(fresh, target, False)
-            if kernel.cause is not None:
+            if cancelled or target == STEP:
                 yield i.Deliver(fresh, target, True, own=True)
-    for taken in (next(iter(kernel.inbox.ids), None), *[m.id for m in kernel.claimed[:1]]):
-        if taken is not None:
-            yield i.Deliver(plain(taken), NEXT_STEP, True)
+    for taken in {live[0], live[-1]} if live else ():
+        yield i.Deliver(plain(taken), STEP, True)
 
 
-def _control(kernel: Kernel) -> Iterator[i.Input]:
-    cause = FIRST_CAUSE if kernel.cause is None else LATER_CAUSE
-    yield i.Cancel(cause)
-    yield i.Cancel(cause, keep_inbox=True)
-    yield i.Dispose()
-    yield i.Dispose(keep_inbox=True)
-    yield i.BeginMaintenance()
-    yield i.Reserve()
-    if kernel.reserved or kernel.held:
-        yield i.Unreserve()
+def _operations(model: Model, fresh: UserMessage | None, *, every: bool) -> Iterator[i.Input]:
+    for target, entries in ((TURN, model.next_turn), (STEP, model.next_step)):
+        for message, _ in entries:
+            yield i.RemoveMessage(message.id)
+            yield i.SteerMessage(message.id)
+            if fresh is not None:
+                yield i.ReplaceMessage(message.id, fresh)
+            if every and target == TURN:
+                yield i.EditMessage(message.id, edited(message).content)
+            elif every:
+                yield i.ReplaceMessage(message.id, edited(message))
+        if every and entries:
+            first = entries[0][0]
+            yield i.ReplaceMessage(first.id, first)
+            if len(entries) > 1:
+                yield i.ReplaceMessage(first.id, entries[1][0])
+            if target == TURN and model.next_step:
+                yield i.ReplaceMessage(first.id, model.next_step[0][0])
 
 
-def _inbox(kernel: Kernel, fresh: UserMessage | None, *, every: bool) -> Iterator[i.Input]:
-    inbox = kernel.inbox
-    for message_id, target in list(inbox.ids.items()):
-        yield i.RemoveMessage(message_id)
-        if target == NEXT_TURN and kernel.accepts_next_step:
-            yield i.SteerMessage(message_id)
-        if fresh is not None:
-            yield i.ReplaceMessage(message_id, fresh)
-    if inbox.ids:
-        yield i.ClearInbox()
-    for target in TARGETS:
-        pending = [entry.message for entry in inbox.list_of(target)]
-        if fresh is not None:
-            yield i.Splice(target, 0, 0, (fresh,))
-        if every:
-            yield from _rarer(target, pending, fresh)
-        elif len(pending) > 1:
-            yield i.Splice(target, 0, 2, (pending[1], pending[0]))
-
-
-def _rarer(target: Target, pending: list[UserMessage], fresh: UserMessage | None) -> Iterator[i.Input]:
-    """Operations whose outcome others reach as well, and those that change nothing."""
+def _few_splices(target: Target, there: list[UserMessage], fresh: UserMessage | None) -> Iterator[i.Input]:
     if fresh is not None:
-        yield i.Splice(target, len(pending), 0, (fresh,))
-        yield i.RemoveMessage(fresh.id)
-        yield i.Splice(target, 0, 1, (fresh, *pending[:1]))
-    if pending:
-        first = pending[0]
-        yield i.Splice(target, -1, 99)
-        yield i.ReplaceMessage(first.id, edited(first))
-        yield i.ReplaceMessage(first.id, first)
-        yield i.Splice(target, 0, 1, (first, first))
-        if target == NEXT_TURN:
-            yield i.EditMessage(first.id, edited(first).content)
-    if len(pending) > 1:
-        yield i.Splice(target, 0, 2, (pending[1], pending[0]))
-        yield i.Splice(target, 0, 2, (pending[1],))
+        yield i.Splice(target, 0, 0, (fresh,))
+    if len(there) > 1:
+        yield i.Splice(target, 0, 2, (there[1], there[0]))
 
 
-def _admissions(owed: fx.Admit, fresh: UserMessage | None) -> Iterator[i.Input]:
-    batch = owed.batch
-    yield i.Entered(batch)
+def _splices(target: Target, there: list[UserMessage], fresh: UserMessage | None) -> Iterator[i.Input]:
+    """Splices with each coordinate below, at and above its bounds (I2)."""
+    if fresh is not None:
+        yield i.Splice(target, 0, -1, (fresh,))
+        yield i.Splice(target, 9, 1, (fresh,))
+    if not there:
+        yield i.Splice(target, -9, 9)
+        return
+    first = there[0]
+    yield i.Splice(target, -1, 9)
+    yield i.Splice(target, -9, 1)
+    yield i.Splice(target, len(there), 9)
+    yield i.Splice(target, 0, 1, (first, first))
+    yield i.Splice(target, len(there), 0, (first,))
+    if fresh is not None:
+        yield i.Splice(target, -1, 0, (fresh,))
+        yield i.Splice(target, 1, 0, (fresh,))
+        yield i.Splice(target, 0, 1, (fresh, first))
+        yield i.Splice(target, -1, 1, (fresh,))
+    if len(there) > 1:
+        yield i.Splice(target, 0, 2, (there[1], first))
+        yield i.Splice(target, -2, 2, (there[1],))
+        yield i.Splice(target, 0, 2, (first, edited(there[1])))
+
+
+def _admissions(model: Model, fresh: UserMessage | None) -> Iterator[i.Input]:
+    batch = model.claimed
     yield i.Entered(batch, series=True)
-    yield i.Refused()
     if batch:
-        yield i.Entered(())
+        yield i.Entered(batch)
         yield i.Entered((edited(batch[0]), *batch[1:]))
+        yield i.Entered((batch[0], *batch))
     if len(batch) > 1:
         yield i.Entered(batch[1:])
         yield i.Entered(batch[::-1])
+    for message, _ in (*model.next_turn[:1], *model.next_step[:1]):
+        yield i.Entered((*batch, message))
+        yield i.Refused("no", (message,))
     if fresh is not None:
         yield i.Entered((*batch, fresh))
         yield i.Entered((*batch[1:], fresh))
-    if owed.prompt is not None:
-        prompt = owed.prompt.id
-        yield i.Refused("no", tuple([message for message in batch if message.id != prompt]))
-
-
-def _tools(kernel: Kernel, schedule: Schedule, fresh: UserMessage | None) -> Iterator[i.Input]:
-    if kernel.cause is None and schedule.next_start < len(schedule.calls):
-        for parallel in (True, False):
-            if schedule.may_start(parallel):
-                yield i.CallStarted(schedule.next_start, parallel)
-        yield i.CallRefused(schedule.next_start)
-    for index, status in enumerate(schedule.status):
-        if status == STARTED:
-            yield i.CallFinished(index)
-    due = schedule.next_settle
-    if schedule.done:
-        yield i.ToolsSettled()
-    elif schedule.status[due] in (FINISHED, REFUSED):
-        call = schedule.calls[due]
-        yield i.CallSettled(due, result(call))
-        yield i.CallSettled(due, result(call, concludes=True))
-        yield i.CallSettled(due, result(call, is_error=True, concludes=True))
-        if fresh is not None:
-            yield i.CallSettled(due, result(call), (fresh, fresh))
-        taken = next(iter(kernel.inbox.ids), None)
-        if taken is not None:
-            yield i.CallSettled(due, result(call), (plain(taken),))
-    elif schedule.status[due] == PENDING and kernel.cause is not None:
-        yield i.CallDropped(due)
-
-
-def _other_endings(kernel: Kernel, schedule: Schedule) -> Iterator[i.Input]:
-    for index, status in enumerate(schedule.status):
-        if status == STARTED:
-            yield i.CallFinished(index, i.TimedOut(1.0))
-            if kernel.cause is not None:
-                yield i.CallFinished(index, i.LetThrough(started=True))
-                yield i.CallFinished(index, i.LetThrough(started=False))
+    prompt = model.owed.prompt
+    if prompt is not None:
+        yield i.Refused("no", tuple([message for message in batch if message.id != prompt.id]))
+        yield i.Refused("no", (prompt, prompt))

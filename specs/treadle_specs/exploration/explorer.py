@@ -3,9 +3,10 @@
     treadle explore --ids 3
     treadle explore --ids 2 --json --save counterexamples/
 
-What is explored is ``treadle.kernel.kernel.Kernel.receive`` itself, not a model of it: every call and every outcome of the owed
-operation, in every state, with so many messages alive at once. Three profiles together cover it: the kernel without a
-step limit, the step limit, and answers with more tool calls, where outcomes that nobody owes are tried as well.
+What is explored is ``treadle.kernel.kernel.Kernel.receive`` itself: every call and every outcome in every state, those that
+must be refused among them, with so many messages alive at once. Beside every step goes the model of the contract
+(``treadle_specs.model``), and the kernel must do what it says. The profiles together cover the kernel: without a step limit,
+with one, with two tool calls whose bodies end in every way, and with three calls in pools of one to three.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ Json = dict[str, Any]
 
 @frozen
 class Profile:
-    """One exploration: what may happen, and the step limits to start from."""
+    """One exploration: what may happen, and the step limits and pools to start from."""
 
     name: str
     alphabet: Alphabet
     max_steps: tuple[int | None, ...] = (None,)
+    pools: tuple[int, ...] = (2,)
 
 
 def profiles(ids: int) -> tuple[Profile, ...]:
     """The explorations that together cover the kernel, with at most ``ids`` messages alive at once."""
     return (
-        Profile("kernel", Alphabet(ids)),
-        Profile("step limit", Alphabet(min(ids, 2), calls=1, inbox=False), (2,)),
-        Profile("tool calls", Alphabet(1, calls=3, inbox=False, strays=True, endings=True)),
+        Profile("kernel", Alphabet(ids, calls=1)),
+        Profile("step limit", Alphabet(1, calls=1, inbox=False), (2,)),
+        Profile("tool calls", Alphabet(1, calls=2, inbox=False, endings=True)),
+        Profile("pools", Alphabet(1, calls=3, inbox=False, strays=False, alone=True), (None,), (1, 3)),
     )
 
 
@@ -126,7 +129,9 @@ def explore(ids: int = 3, *, rows: Iterable[Row] = TABLE, max_seconds: float | N
     gc.disable()
     try:
         for profile in profiles(ids):
-            search = Search(profile.alphabet, table, max_steps=profile.max_steps, name=profile.name)
+            search = Search(
+                profile.alphabet, table, max_steps=profile.max_steps, pools=profile.pools, name=profile.name
+            )
             report.findings.append(search.run(max_seconds, jobs=jobs))
             if report.counterexample is not None:
                 break
@@ -141,7 +146,7 @@ def explore(ids: int = 3, *, rows: Iterable[Row] = TABLE, max_seconds: float | N
 
 def counterexample_json(broken: Counterexample) -> Json:
     """A broken rule as plain values; ``case`` is the way to it as a script for the rig."""
-    start = Kernel(max_steps=broken.max_steps, pool=2, held=broken.held)
+    start = Kernel(max_steps=broken.max_steps, pool=broken.pool, held=broken.held)
     return {
         "rule": broken.rule,
         "message": broken.message,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fold import Violation
+from .violation import Violation
 
 
 class Graph:

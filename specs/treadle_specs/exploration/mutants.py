@@ -1,7 +1,7 @@
 """Every small change of the lifecycle table, and which layer of the specification notices it.
 
-    python -m treadle_specs.exploration.mutants                    # all mutants, explorer only
-    python -m treadle_specs.exploration.mutants --spin --markdown  # with spin as well, as a table
+    python -m treadle_specs.exploration.mutants
+    python -m treadle_specs.exploration.mutants --markdown  # as a table
 
 A mutant lacks one verb, leads elsewhere, or lacks a row. One that no layer kills is either equivalent, which is said with
 its reason, or a hole in the specification.
@@ -26,7 +26,6 @@ from treadle import State
 from treadle.testing import TABLE, Lifecycle, Row
 
 from .alphabet import Alphabet
-from .promela import SpinMissing, verify
 from .search import Search
 
 EQUIVALENT: dict[str, str] = {
@@ -95,27 +94,20 @@ def kill_by_table(mutant: Mutant) -> str | None:
 def kill_by_explorer(mutant: Mutant) -> str | None:
     """Exploration with one message, then with two."""
     for ids in (1, 2):
-        broken = Search(Alphabet(ids), mutant.rows).run().counterexample
+        broken = Search(Alphabet(ids, calls=1), mutant.rows).run().counterexample
         if broken is not None:
             return f"[{broken.rule}] {broken.message}"
     return None
 
 
-def kill_by_spin(mutant: Mutant) -> str | None:
-    """The exported model: assertions, then the six claims."""
-    verdict = verify(mutant.rows)[-1]
-    return verdict.name if verdict.errors else None
-
-
 Layer = Callable[[Mutant], str | None]
 
 
-def grade(mutant: Mutant, *, spin: bool = False, extra: Iterable[tuple[str, Layer]] = ()) -> Grade:
+def grade(mutant: Mutant, *, extra: Iterable[tuple[str, Layer]] = ()) -> Grade:
     """Run a mutant against every layer. A table that its own check refuses never reaches the others.
 
     Args:
         mutant: the changed table.
-        spin: whether to ask spin.
         extra: further layers by name, such as a suite of tests.
     """
     started = _processor_time()
@@ -125,7 +117,6 @@ def grade(mutant: Mutant, *, spin: bool = False, extra: Iterable[tuple[str, Laye
         result.killed["table"] = refused
     else:
         layers: list[tuple[str, Layer]] = [("explorer", kill_by_explorer)]
-        layers += [("spin", kill_by_spin)] if spin else []
         for name, layer in [*layers, *extra]:
             said = layer(mutant)
             if said is not None:
@@ -139,21 +130,20 @@ def _processor_time() -> float:
     return sum(os.times()[:4])
 
 
-def grade_all(chosen: Iterable[Mutant], *, spin: bool = False, jobs: int = 1) -> list[Grade]:
+def grade_all(chosen: Iterable[Mutant], *, jobs: int = 1) -> list[Grade]:
     """Grade mutants, in several processes if asked."""
-    tasks = [(mutant, spin) for mutant in chosen]
+    tasks = list(chosen)
     if jobs <= 1:
         return [_grade(task) for task in tasks]
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
         return list(pool.map(_grade, tasks, chunksize=4))
 
 
-def _grade(task: tuple[Mutant, bool]) -> Grade:
-    mutant, spin = task
+def _grade(mutant: Mutant) -> Grade:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return grade(mutant, spin=spin)
+        return grade(mutant)
     finally:
         gc.collect()
         if collecting:
@@ -201,21 +191,16 @@ def as_markdown(grades: Sequence[Grade]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m treadle_specs.exploration.mutants``; the exit status is 1 when one survived, 2 when spin is missing."""
+    """``python -m treadle_specs.exploration.mutants``; the exit status is 1 when one survived."""
     parser = argparse.ArgumentParser(
         prog="treadle_specs.exploration.mutants", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--spin", action="store_true", help="run each against spin as well")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth mutant")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--json", action="store_true", help="score and every mutant, for programs")
     parser.add_argument("--markdown", action="store_true", help="the score as a table")
     given = parser.parse_args(arguments)
-    try:
-        grades = grade_all(list(mutants())[:: given.every], spin=given.spin, jobs=given.jobs)
-    except SpinMissing as missing:
-        sys.stdout.write(f"{missing}\n")
-        return 2
+    grades = grade_all(list(mutants())[:: given.every], jobs=given.jobs)
     told = as_json(grades) if given.json else as_markdown(grades) if given.markdown else _plain(grades)
     sys.stdout.write(told + "\n")
     return 1 if summary(grades)["survived"] else 0

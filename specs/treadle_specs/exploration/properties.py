@@ -1,4 +1,7 @@
-"""The properties that exploration checks, each with the rules it stands for."""
+"""The properties that exploration checks, each with the rules it stands for.
+
+The model of the contract says in full what each input leads to; these are the promises that its steps add up to.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ class Property:
 
 
 PROPERTIES: tuple[Property, ...] = (
+    Property(
+        "the kernel does what the model of the contract does, and whatever an input does not concern stays as it was",
+        ("L1", "H4", "T1", "C3", "C7", "K4", "K6", "Q12", "T3"),
+    ),
     Property("every accepted message reaches exactly one fate, and is told so", ("I5", "N2", "D8", "I4")),
     Property("the live inbox is the fold of its recorded splices", ("I6", "I3", "I2")),
     Property("turns, steps, calls and results are balanced, nested and numbered", ("L4", "T10", "N1", "N3", "K5")),

@@ -18,13 +18,14 @@ from treadle.kernel.kernel import Kernel
 from treadle.words.events import type_of
 
 from .alphabet import CALLS
-from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED
 from .renaming import renamed
 
 Json = dict[str, Any]
 
 GATES = ["model", "tool", "stubborn-tool", "pre-step", "request", "request-error", "turn-stopping", "maintenance"]
 _UNKNOWN_TOOL = "nobody"
+NO_REQUEST, ASKED, PREPARED, ATTEMPTED = 0, 1, 2, 3
+"""How far the owed request is: nothing yet, asked for, prepared, or with an attempt recorded (T1)."""
 
 
 def rig_case(name: str, rules: Sequence[str], inputs: Sequence[i.Input], start: Kernel) -> Json:
@@ -82,20 +83,30 @@ class Script:
 
     def _note(self, at: int, given: i.Input) -> None:
         request = call_request(given)
-        if request is None:
+        if request is None and not self._taken(given):
+            self.left_out.append(f"{type(given).__name__}, which nobody owes")
+        elif request is None:
             self._outcome(at, given)
+            self._follow(given)
         elif self._busy and self._anchor is not None:
             on, nth = self._anchor
             request = {"do": "listen", "on": on, "nth": nth, "request": request}
             self._steps.insert(len(self._steps) - 1, request)
         else:
             self._steps.append(request)
-        if self._follow(given) or request is None:
+        if request is None or self._follow(given):
             return
         if request["do"] == "update":
             self._steps.remove(request)
         elif request["do"] not in ("reserve", "listen"):
             request["ok"] = False
+
+    def _taken(self, given: i.Input) -> bool:
+        try:
+            self._kernel.copy().receive(given)
+        except Exception:
+            return False
+        return True
 
     def _follow(self, given: i.Input) -> bool:
         """Feed the own kernel; returns whether it took the input."""
@@ -182,6 +193,10 @@ class Script:
                 self._pass("request")
             case i.Failed() if self._phase == ASKED:
                 self._pass("request", **_raising(given))
+            case i.Answered() | i.AttemptRecorded() if self._phase == ASKED:
+                self._pass("request")
+                self._phase = PREPARED
+                self._request(given)
             case i.Answered():
                 chunks: list[Json] = [{"text": given.fact.message.text}]
                 for index, call in enumerate(given.calls):

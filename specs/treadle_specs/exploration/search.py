@@ -1,4 +1,4 @@
-"""Breadth-first search over the kernel's states, so that the first counterexample is a shortest one."""
+"""Breadth-first search over the states of kernel and model, so that the first counterexample is a shortest one."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import cast
 
 from attrs import define, field, frozen
 
-from treadle import State, TreadleError
-from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
-from treadle.kernel.kernel import Kernel
-from treadle.kernel.lifecycle import DISPOSED, IDLE, Stateful
+from treadle.kernel.lifecycle import Stateful
 from treadle.testing import TABLE, Lifecycle, Row, Trigger
 
+from ..model.agent import CONVERGING, DISPOSING, GONE, IDLE
 from .alphabet import CALLS, Alphabet
-from .fold import Fold
-from .laws import CONVERGING, check_commit
+from .comparison import compare_readers
+from .laws import check_state
 from .liveness import Graph
-from .node import ASKED, ATTEMPTED, NO_REQUEST, PREPARED, Key, Node, View, canonical
-from .refusals import check_refusal
+from .lockstep import Key, Pair, beginning, follow, unchanged
 from .teamwork import Harvest, Level, shared_out
-from .violation import Violation, require
+from .violation import Violation
 
 CLOCK_EVERY = 64
 SHARED_FROM = 500
@@ -45,13 +42,14 @@ class CountingLifecycle(Lifecycle):
 
 @frozen
 class Counterexample:
-    """A broken rule, and a shortest way to it from the empty agent."""
+    """A broken rule, and a shortest way to it from the empty agent that had these options."""
 
     rule: str
     message: str
     inputs: tuple[i.Input, ...]
     held: bool
     max_steps: int | None
+    pool: int = 2
 
 
 @define
@@ -84,6 +82,7 @@ class Search:
         alphabet: what may happen.
         rows: the lifecycle table, verbs included.
         max_steps: the step limits to start from, ``None`` for no limit (T11).
+        pools: how many parallel calls may run at once, to start from (K4).
         name: what the findings are called.
     """
 
@@ -93,15 +92,16 @@ class Search:
         rows: Iterable[Row] = TABLE,
         *,
         max_steps: Iterable[int | None] = (None,),
+        pools: Iterable[int] = (2,),
         name: str = "kernel",
     ) -> None:
         self.alphabet = alphabet
         self.lifecycle = CountingLifecycle(rows)
         self.findings = Findings(name)
         self.graph = Graph()
-        self._limits = tuple(max_steps)
+        self._starts = [(limit, pool, held) for limit in max_steps for pool in pools for held in (False, True)]
         self._index: dict[Key, int] = {}
-        self._came: list[tuple[int, i.Input] | Kernel] = []
+        self._came: list[tuple[int, i.Input] | Pair] = []
         self._todo: Level = []
         self._at = 0
         self._given: i.Input | None = None
@@ -116,10 +116,9 @@ class Search:
         started, real = time.process_time(), time.perf_counter()
         findings = self.findings
         try:
-            for limit in self._limits:
-                for held in (False, True):
-                    kernel = Kernel(max_steps=limit, pool=2, lifecycle=self.lifecycle, held=held)
-                    self._reach(Node(kernel), kernel)
+            for limit, pool, held in self._starts:
+                start = beginning(limit, pool, held=held, lifecycle=self.lifecycle)
+                self._reach(start, start)
             while self._todo and (max_seconds is None or time.perf_counter() - real < max_seconds):
                 self._level(jobs, None if max_seconds is None else real + max_seconds)
             findings.complete = not self._todo
@@ -143,26 +142,40 @@ class Search:
             for harvest in shared_out(level, jobs, self._harvest):
                 self._take(harvest, nodes)
             return
-        for place, (at, node) in enumerate(level):
+        for place, (at, pair) in enumerate(level):
             if deadline is not None and not place % CLOCK_EVERY and time.perf_counter() > deadline:
                 self._todo = [*level[place:], *self._todo]
                 return
-            for given in self.alphabet.inputs(node):
-                self._at, self._given = at, given
-                self.findings.transitions += 1
-                after = follow(node, given)
+            self._expand(at, pair)
+
+    def _expand(self, at: int, pair: Pair) -> None:
+        """Follow every input of one state."""
+        given: i.Input | None = None
+        inputs = list(self.alphabet.inputs(pair.model, reread=pair.reread))
+        self.findings.transitions += len(inputs)
+        try:
+            for given in inputs:
+                after = follow(pair, given)
                 if after is not None:
                     to = self._reach(after, (at, given))
-                    if type(given) not in CALLS:
+                    if to != at and type(given) not in CALLS:
                         self.graph.edge(at, to)
+            given = None
+            unchanged(pair)
+        except Violation:
+            self._at, self._given = at, given
+            raise
 
-    def _reach(self, node: Node, came: tuple[int, i.Input] | Kernel) -> int:
-        to = self._index.get(node.key)
+    def _reach(self, pair: Pair, came: tuple[int, i.Input] | Pair) -> int:
+        to = self._index.get(pair.key)
         if to is None:
-            to = self._index[node.key] = len(self._came)
+            check_state(pair)
+            compare_readers(pair.kernel, pair.model)
+            to = self._index[pair.key] = len(self._came)
             self._came.append(came)
-            self._todo.append((to, node))
-            self.graph.state(_settled(node.kernel.state), node.kernel.state in CONVERGING)
+            self._todo.append((to, pair))
+            state = pair.model.state
+            self.graph.state(state in (IDLE, GONE), state in (CONVERGING, DISPOSING))
         return to
 
     def _harvest(self, part: Level) -> Harvest:
@@ -171,10 +184,10 @@ class Search:
         before = list(self.lifecycle.taken.values())
         at, given = 0, None
         try:
-            for at, node in part:
-                for given in self.alphabet.inputs(node):
+            for at, pair in part:
+                for given in self.alphabet.inputs(pair.model, reread=pair.reread):
                     found.tried += 1
-                    after = follow(node, given)
+                    after = follow(pair, given)
                     if after is None:
                         continue
                     to = self._index.get(after.key)
@@ -182,22 +195,23 @@ class Search:
                         to = -1 - fresh.setdefault(after.key, len(fresh))
                         if -to > len(found.fresh):
                             found.fresh.append((after.key, at, given))
-                    if type(given) not in CALLS:
+                    if to != at and type(given) not in CALLS:
                         found.edges.append((at, to))
+                unchanged(pair)
         except Violation as broken:
             found.broken = (broken, at, given)
         taken = self.lifecycle.taken.values()
         found.rows = [now - then for now, then in zip(taken, before, strict=True)]
         return found
 
-    def _take(self, harvest: Harvest, nodes: dict[int, Node]) -> None:
+    def _take(self, harvest: Harvest, nodes: dict[int, Pair]) -> None:
         """Enter into the book what a process found, and make the new states here."""
         self.findings.transitions += harvest.tried
         numbers: list[int] = []
         taken = dict(self.lifecycle.taken)
         for key, at, given in harvest.fresh:
             to = self._index.get(key)
-            numbers.append(to if to is not None else self._reach(cast("Node", follow(nodes[at], given)), (at, given)))
+            numbers.append(to if to is not None else self._reach(cast("Pair", follow(nodes[at], given)), (at, given)))
         for row, times in zip(taken, harvest.rows, strict=True):
             self.lifecycle.taken[row] = taken[row] + times
         for at, to in harvest.edges:
@@ -214,64 +228,7 @@ class Search:
             at, given = came
             inputs.append(given)
         root = came
-        return Counterexample(broken.rule, broken.message, tuple(reversed(inputs)), root.held, root.max_steps)
-
-
-def follow(node: Node, given: i.Input) -> Node | None:
-    """Feed one input, check everything, and return the state it leads to; ``None`` when it was rightly refused.
-
-    Raises:
-        Violation: a rule is broken.
-    """
-    before = node.kernel
-    kernel = before.copy()
-    error: Exception | None = None
-    effects: tuple[fx.Effect, ...] = ()
-    try:
-        effects = kernel.receive(given)
-    except TreadleError as refused:
-        error = refused.with_traceback(None)  # a refusal that held its frames would hold the kernel
-    except Exception as raised:
-        error = raised
-    check_refusal(node, given, error)
-    if error is not None:
-        require(canonical(kernel, node.reread, node.phase) == node.key, "L9", "a refused call changes something")
-        return None
-    fold, view = check_commit(before, node.view, given, effects, kernel, reread=node.reread)
-    forget(kernel, fold, view)
-    reread = fold.reread or (node.reread and type(given) is not i.Replayed)
-    return Node(kernel, reread, _phase(node.phase, given, kernel, fold), view)
-
-
-def _settled(state: State) -> bool:
-    return state is IDLE or state is DISPOSED
-
-
-def _phase(phase: int, given: i.Input, kernel: Kernel, fold: Fold) -> int:
-    """How far the request is; one that is prepared under a cancel is never made (C9)."""
-    if not isinstance(kernel.owed, fx.Request):
-        return NO_REQUEST
-    if fold.begun:
-        return ASKED
-    if isinstance(given, i.Prepared):
-        return PREPARED if kernel.cause is None else NO_REQUEST
-    return ATTEMPTED if isinstance(given, i.AttemptRecorded) else phase
-
-
-def forget(kernel: Kernel, fold: Fold, view: View) -> None:
-    """Check which ids are taken (I1), then let those that met their fate be used again, as if they were fresh.
-
-    A real session never sees an id twice; to the kernel one fresh id is like another, so that bounded ids stand for
-    unbounded runs.
-    """
-    for message_id, fate in fold.fates.items():
-        taken = type(fate) is fx.Admitted or (fate == _LEFT_OUT and not fold.ended)
-        require(kernel.taken(message_id) is taken, "I1", "{} met {}; its id is taken: {}", message_id, fate, not taken)
-        kernel.recorded.discard(message_id)
-        kernel.turn_ids.discard(message_id)
-    held = len(view.claimed) + len(view.accepted)
-    whole = len(kernel.turn_ids) == held and kernel.turn_ids.issuperset(view.claimed + view.accepted)
-    require(whole, "I1", "the open turn holds {} {}, and refuses {}", view.claimed, view.accepted, kernel.turn_ids)
-
-
-_LEFT_OUT = fx.Rejected("left-out")
+        start = root.model
+        return Counterexample(
+            broken.rule, broken.message, tuple(reversed(inputs)), start.held, start.max_steps, start.pool
+        )

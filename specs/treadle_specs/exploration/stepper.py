@@ -14,11 +14,12 @@ cannot be finished is torn down and reported.
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import outcome
@@ -42,6 +43,7 @@ _THREAD_CALLS = frozenset({"to_thread_run_sync"})
 _OUTSIDE_FILES = ("_io_epoll.py", "_io_kqueue.py", "_io_windows.py")
 _OUTSIDE_PACKAGES = ("apsw",)
 _TRAPS = "_traps.py"
+_FRAMED = frozenset({"cr_frame", "gi_frame", "ag_frame"})
 _ABANDONED: list[trio.lowlevel.Task] = []
 """Tasks of runs that could not be ended. They are kept: collecting them would run their clean-ups without a loop."""
 
@@ -337,13 +339,27 @@ class Stepper:
             self.finish()
 
 
+def frames_of(task: trio.lowlevel.Task) -> Iterator[FrameType]:
+    """Where a task stands, outermost first; what an object awaits by its own ``__await__`` is seen as well."""
+    coro: Any = task.coro
+    while coro is not None:
+        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coro, f"{kind}_frame")), None)
+        if kind is None:
+            coro = next((inner for inner in gc.get_referents(coro) if _FRAMED.intersection(dir(inner))), None)
+            continue
+        frame = getattr(coro, f"{kind}_frame")
+        if frame is not None:
+            yield frame
+        coro = getattr(coro, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
+
+
 def _waits_outside(task: trio.lowlevel.Task) -> bool:
     """Whether a task waits for a thread or a file, not for another task or a deadline.
 
     Code that parks a task by itself, without one of trio's own ways to wait, hands it to a thread.
     """
     innermost = ""
-    for frame, _ in task.iter_await_frames():
+    for frame in frames_of(task):
         code = frame.f_code
         package = (frame.f_globals.get("__name__") or "").partition(".")[0]
         if code.co_name in _THREAD_CALLS or code.co_filename.endswith(_OUTSIDE_FILES) or package in _OUTSIDE_PACKAGES:

@@ -15,10 +15,10 @@ from attrs import define, field
 
 from treadle.kernel import inputs as i
 
-from .node import Key, Node
+from .lockstep import Key, Pair
 from .violation import Violation
 
-Level = list[tuple[int, Node]]
+Level = list[tuple[int, Pair]]
 
 
 @define
@@ -63,6 +63,6 @@ def shared_out(level: Level, jobs: int, expand: Callable[[Level], Harvest]) -> l
     return harvests
 
 
-def _work(expand: Callable[[Level], Harvest], part: Sequence[tuple[int, Node]], out: Connection) -> None:
+def _work(expand: Callable[[Level], Harvest], part: Sequence[tuple[int, Pair]], out: Connection) -> None:
     out.send(expand(list(part)))
     out.close()

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 import trio
 from attrs import define, field
 
-from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck
+from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck, frames_of
 from ..exploration.violation import Violation
 
 T = TypeVar("T")
@@ -84,6 +84,8 @@ class Waiter(Generic[T]):
     Attributes:
         cancelled: whether it was cancelled before it had an end of its own.
         error: what it raised.
+        value: what it returned.
+        excuse: says whether it may go on waiting.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Waiter(Generic[T]):
     cancelled: bool = False
     error: Exception | None = None
     value: T | None = None
+    excuse: Callable[[], bool] = bool
     job: Job[None] | None = None
 
     async def hold(self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
@@ -134,6 +137,6 @@ def standing(tasks: Iterable[trio.lowlevel.Task]) -> Iterator[str]:
     """Where each task stands; trio's own frames are left out."""
     for task in tasks:
         yield f"task {task.name}"
-        for place in traceback.StackSummary.extract(iter(list(task.iter_await_frames()))):
+        for place in traceback.StackSummary.extract(iter([(frame, frame.f_lineno) for frame in frames_of(task)])):
             if not place.filename.startswith(OF_TRIO):
                 yield f"  {place.filename}:{place.lineno} in {place.name}: {place.line}"

@@ -32,7 +32,7 @@ def chosen(
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=tuple(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass iterates members
         print_blob=False,
         report_multiple_bugs=False,
     )

@@ -3,13 +3,14 @@
     python -m treadle_specs.reports.verification --write docs/verification.md
     python -m treadle_specs.reports.verification --quick
 
-Each section names the command that reproduces its figures. The full page takes some minutes, most of them for compiling
-one verifier per mutant; ``--quick`` explores less and samples the mutants.
+Each section names the command that reproduces its figures. The full page takes some minutes; ``--quick`` explores less and
+samples faults and mutants.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import platform
 import sys
@@ -21,15 +22,17 @@ from pathlib import Path
 from attrs import field, frozen
 
 from ..conformance.faults import FAULTS, Fault, planted
-from ..exploration.abstract.walk import Walk, walk
-from ..exploration.alphabet import Alphabet
+from ..conformance.kernel_faults import KERNEL_FAULTS
 from ..exploration.explorer import Report, explore
 from ..exploration.mutants import Grade, as_markdown, grade_all, mutants, summary
-from ..exploration.promela import LTL, SpinMissing, Verdict, verify
+from ..exploration.promela import LTL, SpinMissing, Verdict, count, space, verify
 from ..exploration.properties import PROPERTIES
-from ..exploration.search import Counterexample, Search
+from ..exploration.search import Counterexample
+from ..exploration.statespace import Space
 from ..logs.checker import check_events
 from ..logs.forgeries import Tally, tally
+from ..mutation.figures import FILE as FIGURES
+from ..mutation.figures import sight, table
 from ..rig.scripts import SCRIPTS, record
 
 INTRODUCTION = """\
@@ -38,8 +41,9 @@ INTRODUCTION = """\
 <!-- made by: python -m treadle_specs.reports.verification --write docs/verification.md -->
 
 The kernel of treadle is a pure function: it is fed inputs and returns effects. So what is explored here is the shipped
-code, not a model of it. Around it stand a model for an independent engine, a checker that derives everything a second time
-from the log alone, and faults and mutants that show whether any of this would notice.
+code itself, beside a model that was written from the contract and knows nothing of it: every step of the one must be a step
+of the other. The model's graph is given to an independent engine; a checker derives everything a second time from the log
+alone; faults and mutants show whether any of this would notice.
 
 The figures were measured with Python {python} on {machine}; seconds are processor time.
 """
@@ -61,7 +65,7 @@ class Figures:
     Attributes:
         report: of the exploration.
         ids: messages alive at once.
-        walked: the Python walk of the abstraction.
+        graph: of the contract's model, as spin is given it.
         verdicts: spin's; empty when it is missing.
         caught: the planted faults.
         grades: of the mutants.
@@ -72,7 +76,7 @@ class Figures:
 
     report: Report
     ids: int
-    walked: Walk
+    graph: Space
     verdicts: list[Verdict]
     caught: list[Caught]
     grades: list[Grade]
@@ -94,14 +98,14 @@ def measure(*, quick: bool = False, jobs: int = 1) -> Figures:
     """
     ids = 1 if quick else 3
     report = explore(ids)
-    verdicts, missing = list[Verdict](), ""
+    verdicts, missing, graph = list[Verdict](), "", space()
     try:
-        verdicts = verify()
+        verdicts = verify(graph)
     except SpinMissing as error:
         missing = str(error)
-    caught = [_plant(fault) for fault in FAULTS]
+    caught = [_plant(fault) for fault in (*FAULTS, *KERNEL_FAULTS)[:: 9 if quick else 1]]
     chosen = list(mutants())[:: 40 if quick else 1]
-    grades = grade_all(chosen, spin=not missing and not quick, jobs=jobs)
+    grades = grade_all(chosen, jobs=jobs)
     with _silent():
         logs = [record(script)[1] for script in SCRIPTS.values()]
     started = time.process_time()
@@ -110,7 +114,7 @@ def measure(*, quick: bool = False, jobs: int = 1) -> Figures:
     events = sum(found.events for found in checked)
     changes = (tally(logs, renumber=False), tally(logs, renumber=True))
     microseconds = seconds / events * 1e6
-    return Figures(report, ids, walk(), verdicts, caught, grades, (len(logs), events), microseconds, changes, missing)
+    return Figures(report, ids, graph, verdicts, caught, grades, (len(logs), events), microseconds, changes, missing)
 
 
 def _plant(fault: Fault) -> Caught:
@@ -118,7 +122,7 @@ def _plant(fault: Fault) -> Caught:
     broken: Counterexample | None = None
     with planted(fault):
         for ids in (1, 2):
-            broken = broken or Search(Alphabet(ids, inbox=False), fault.table).run().counterexample
+            broken = broken or explore(ids, rows=fault.table).counterexample
     return Caught(fault, broken, time.process_time() - started)
 
 
@@ -144,6 +148,7 @@ def page(figures: Figures) -> str:
         _spin(figures),
         _faults(figures),
         _mutants(figures),
+        _mutation(),
         _logs(figures),
     ]
     return "\n".join(parts)
@@ -172,9 +177,11 @@ def _exploration(figures: Figures) -> str:
 
     treadle explore --ids {figures.ids}
 
-Every state that can be reached with up to {figures.ids} messages alive at once: all calls, all outcomes of what is
-owed, and calls between two commits, as a listener makes them. Ids that no rule tells apart are merged, and an id is
-used again once its message has met its fate, so that turns may go on for ever.
+Every state that can be reached with up to {figures.ids} messages alive at once: all calls, one of each outcome in every
+state, whatever is owed, and calls between two commits, as a listener makes them. The inputs are drawn from the model alone,
+which also says what each leads to, which of them are refused, and that a refused one changes nothing. States are told apart
+by the model's state and by all that the kernel holds besides; ids that no rule tells apart are merged, and an id is used
+again once its message has met its fate, so that turns may go on for ever.
 
 | profile | states | transitions | seconds |
 | --- | ---: | ---: | ---: |
@@ -191,19 +198,20 @@ def _spin(figures: Figures) -> str:
         "    treadle export promela            # the model",
         "    treadle export promela --check    # spin's verdict; needs spin and a C compiler",
         "",
-        "The table and its verbs, with one tagged message among arbitrary others. A Python walk of the same functions finds",
-        f"{figures.walked.states:,} states and {figures.walked.transitions:,} steps; the numbers must agree with spin's exactly.",
+        f"The graph of the contract's model: {figures.graph.walked[0]:,} states and {figures.graph.walked[1]:,} steps, the same that",
+        f"exploration visits with the kernel beside it, in {len(figures.graph.seen):,} classes which no claim can tell apart. With callers",
+        f"that may fall silent these are {count(figures.graph):,} states; spin has to find as many.",
         "",
     ]
     if figures.missing:
         return "\n".join([*lines, f"Not measured: {figures.missing}.", ""])
     lines += ["| claim | states | seconds | says |", "| --- | ---: | ---: | --- |"]
     for verdict in figures.verdicts:
-        says = LTL[verdict.name][1] if verdict.name in LTL else "every assertion, in every state"
+        says = LTL[verdict.name][1] if verdict.name in LTL else "no idle agent holds a wake, in any state (L2)"
         says = says if not verdict.errors else f"**fails**: {says}"
         lines.append(f"| {verdict.name} | {verdict.states:,} | {verdict.seconds:.2f} | {says} |")
-    agree = figures.verdicts[0].states == figures.walked.states
-    return "\n".join([*lines, "", "Walk and spin agree." if agree else "**Walk and spin differ.**", ""])
+    agree = figures.verdicts[0].states == count(figures.graph)
+    return "\n".join([*lines, "", "Graph and spin agree." if agree else "**Graph and spin differ.**", ""])
 
 
 def _faults(figures: Figures) -> str:
@@ -211,9 +219,10 @@ def _faults(figures: Figures) -> str:
         "## Planted faults",
         "",
         "    pytest tests/specs/conformance/test_planted_faults.py",
+        "    pytest tests/specs/conformance/test_kernel_faults.py",
         "",
-        "Each is planted into the shipped driver. The stateful suite has to catch it, and one more layer; what exploration",
-        "says of it is in the table.",
+        f"Each is planted into the shipped driver. The first {len(FAULTS)} the stateful suite has to catch, and one more layer;",
+        "those of the kernel alone exploration has to catch. What it says of each is in the table.",
         "",
         "| fault | breaks | exploration | inputs | seconds |",
         "| --- | --- | --- | ---: | ---: |",
@@ -232,7 +241,7 @@ def _mutants(figures: Figures) -> str:
     return f"""\
 ## Mutants of the lifecycle table
 
-    python -m treadle_specs.exploration.mutants --spin --markdown
+    python -m treadle_specs.exploration.mutants --markdown
 
 Every deletion of a row or of a single verb, and every other target of a row.
 
@@ -240,6 +249,40 @@ Every deletion of a row or of a single verb, and every other target of a row.
 
 {score["killed"]} of {score["mutants"]} are killed, {len(score["equivalent"])} are equivalent, {len(score["survived"])} \
 survive; {score["seconds"]:,} s.
+"""
+
+
+def _mutation() -> str:
+    """From the figures that runs of mutation have kept: a whole one is no matter of minutes."""
+    kept = list(json.loads(FIGURES.read_text(encoding="utf-8")).values())
+    first, every = ([each for each in kept if each["every"] is asked] for asked in (False, True))
+    left = [f"- {each['part']}: `{name}`" for each in first for name in each["survivors"]]
+    return f"""\
+## Mutants of the code that decides
+
+    python -m treadle_specs.mutation --part kernel          # each mutant of one part
+    python -m treadle_specs.mutation --quick --sample 12    # some of each part, as the gate does
+    bash .ci/mutation                                       # everything, and these figures: an hour or more
+
+A comparison turned round, an operand, a `not`, a statement or an argument's place changed, a branch never or always
+taken, a constant altered, nothing returned: each in one function, in a process forked for it. The layers are asked from the
+cheapest on until one notices; where not all mutants were tried, the sample is drawn by a seed. A hang counts as noticed.
+
+{table(first)}
+
+Equivalent ones are listed with their reasons in `specs/treadle_specs/mutation/equivalent.json`. Not tried is code that runs at
+import: tables and what arguments are by default; of those, the lifecycle table has the mutants above.
+
+{"Noticed by nobody so far:" if left else "None survives of those that were tried."}
+{chr(10).join(["", *left]) if left else ""}
+What each layer notices by itself, of a sample that any layer notices:
+
+{sight(every)}
+
+What a layer cannot see: the own tests of the kernel state decisions one by one and leave whole turns to those of the loop; the
+explorer sees nothing outside the kernel and, with one message alive, no order among several; the stateful suite knows the
+protocol's reach only, so neither wordings nor limits of time and size; the machine of the writer draws its
+programs, so an edge of one byte or one tick is seen by the tests that name it. No layer judges the wording of an error.
 """
 
 

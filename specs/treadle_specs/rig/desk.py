@@ -45,7 +45,7 @@ class Desk:
 
     def __init__(self, order: Order | None = None) -> None:
         self.stepper = Stepper(order)
-        self.closed = False
+        self.closed = self.again = False
         self._numbers = count(1)
         self._places = count(1)
         self._gates = Gates(lambda: next(self._numbers))
@@ -157,7 +157,7 @@ class Desk:
         return {}
 
     def _close(self, request: Json) -> Json:
-        del request
+        self.again = given(request, "reset", bool, False)
         for seat in self._seats.values():
             seat.agent.session.mirror(None)  # what is recorded while the loop runs for the last time comes too late
         for shelf, _ in self._hosts.values():

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 PROTOCOL = 1
-FEATURES = ("state", "maintenance", "reservation", "update", "at", "request-gate")
+FEATURES = ("state", "maintenance", "reservation", "update", "at", "seq", "request-gate", "reset")
 ALWAYS_WAITING = frozenset({"model", "maintenance"})
 GATE_KINDS = ALWAYS_WAITING | {
     *("tool", "stubborn-tool", "pre-step", "request"),

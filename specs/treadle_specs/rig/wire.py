@@ -14,30 +14,33 @@ def main() -> int:
     """Serve the tester until ``close`` or the end of the input; returns the exit status.
 
     Nothing else of this process may write to stdout: what tries to ends up on stderr. After ``close`` the process
-    ends at once, without winding anything down: closing cancels nothing, clears nothing and closes no turn.
+    ends at once, without winding anything down: closing cancels nothing, clears nothing and closes no turn. A close
+    that resets the rig leaves nothing of the run behind but what is stored, and the next run begins.
     """
     own = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    desk = Desk()
-    closed = serve(desk, sys.stdin.buffer, own)
+    desk = serve(Desk(), sys.stdin.buffer, own)
     own.close()
-    if closed:
+    if desk is None:
         sys.stderr.flush()
         os._exit(0)
     desk.leave()
     return 0
 
 
-def serve(desk: Desk, requests: BinaryIO, replies: BinaryIO) -> bool:
-    """Answer each line with one line; returns whether the tester closed the rig."""
+def serve(desk: Desk, requests: BinaryIO, replies: BinaryIO) -> Desk | None:
+    """Answer each line with one line; returns the desk that the input left open, nothing when the tester closed it."""
     while line := requests.readline():
         if not line.strip():
             continue
         replies.write(json.dumps(answer(desk, line)).encode("ascii") + b"\n")
         replies.flush()
+        if desk.closed and not desk.again:
+            return None
         if desk.closed:
-            return True
-    return False
+            desk.stepper.abandon()
+            desk = Desk()
+    return desk
 
 
 def answer(desk: Desk, line: bytes) -> dict[str, object]:

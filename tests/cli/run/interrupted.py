@@ -14,10 +14,11 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from treadle_cli import command
+import treadle_cli
 
 IMPORTED = (
     "certifi",
@@ -32,7 +33,6 @@ LONG = 30.0
 AGAIN = 0.5
 """Seconds after which one that goes on, as a conversation does, is interrupted again."""
 LINES = b"one\ntwo\nthree\n"
-QUIET = [signal.SIGINT, signal.SIGCHLD]
 
 
 def begin(kind: str, folder: str, url: str) -> tuple[int, int]:
@@ -61,8 +61,15 @@ def begin(kind: str, folder: str, url: str) -> tuple[int, int]:
     ]
     sys.argv = [*words, "one"] if kind == "prompt" else words
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, QUIET)
-    raise SystemExit(command())
+    ready = treadle_cli._ready
+
+    def hear(tokens: list[str]) -> Callable[[], int]:
+        """The first that the command does: from here on a Ctrl-C, one that waits included, is its own."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        return ready(tokens)
+
+    treadle_cli._ready = hear
+    raise SystemExit(treadle_cli.command())
 
 
 def watch(pid: int, output: int, moments: list[float]) -> dict[str, Any]:
@@ -104,9 +111,9 @@ def serve() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         Path(job["folder"]).mkdir()
-        signal.pthread_sigmask(signal.SIG_BLOCK, QUIET[:1])  # one that comes at once waits until the fork is itself
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         pid, output = begin(job["kind"], job["folder"], sys.argv[1])
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, QUIET[:1])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         answer = watch(pid, output, job["moments"])
         os.close(output)
         print(json.dumps(answer), flush=True)

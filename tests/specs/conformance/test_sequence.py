@@ -1,7 +1,7 @@
 """Counterexamples as sequence diagrams."""
 
 from treadle_specs.conformance.command import OUR_OWN
-from treadle_specs.conformance.kit import ProcessRig
+from treadle_specs.conformance.process_rig import Rigs
 from treadle_specs.conformance.sequence import draw_script, exchange_mermaid
 
 SCRIPT = {
@@ -16,7 +16,7 @@ SCRIPT = {
 
 
 def test_a_script_is_drawn_with_what_was_asked_and_what_was_told() -> None:
-    drawn = draw_script(SCRIPT, ProcessRig(OUR_OWN))
+    drawn = draw_script(SCRIPT, Rigs(OUR_OWN, reuse=False).make)
     assert drawn.startswith("sequenceDiagram\n")
     assert "D-->>T: turn/end 1 aborted user" in drawn
     assert "D-->>T: ~status running" in drawn

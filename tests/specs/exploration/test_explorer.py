@@ -20,6 +20,7 @@ from treadle_specs.exploration.renaming import renamed
 from treadle_specs.exploration.rig_script import rig_case
 from treadle_specs.exploration.search import Search
 from treadle_specs.exploration.violation import Violation
+from treadle_specs.model.model import Model
 
 from .walks import expected_log, play, random_walk, reduced
 
@@ -88,7 +89,7 @@ def test_what_breaks_in_another_process_is_shown_from_the_beginning(monkeypatch:
 
 @pytest.mark.rule("D4", "L2")
 def test_a_lost_wake_is_shown_by_a_shortest_way() -> None:
-    broken = Search(Alphabet(1), BY_NAME["a wake is lost on cancel"].table).run().counterexample
+    broken = Search(Alphabet(1, calls=1), BY_NAME["a wake is lost on cancel"].table).run().counterexample
     assert broken is not None
     assert broken.rule in ("D4", "L2")
     assert [type(given).__name__ for given in broken.inputs] == ["BeginMaintenance", "Cancel", "Deliver"]
@@ -129,7 +130,7 @@ def test_a_convergence_that_goes_round_in_a_circle_is_found() -> None:
 
 def test_a_counterexample_is_saved_as_a_case_that_the_shipped_driver_passes(tmp_path: Path) -> None:
     with planted(BY_NAME["a latch is tied to nothing"]):
-        broken = Search(Alphabet(1)).run().counterexample
+        broken = Search(Alphabet(1, calls=1)).run().counterexample
     assert broken is not None
     path = explorer.save_case(broken, tmp_path)
     (case,) = json.loads(path.read_text(encoding="utf-8"))
@@ -140,7 +141,9 @@ def test_a_counterexample_is_saved_as_a_case_that_the_shipped_driver_passes(tmp_
 
 def test_in_a_script_no_id_is_used_twice() -> None:
     start = Kernel(pool=2)
-    first = next(given for given in Alphabet(1).inputs_of(start) if isinstance(given, i.Deliver) and not given.wakeup)
+    first = next(
+        given for given in Alphabet(1).inputs(Model(pool=2)) if isinstance(given, i.Deliver) and not given.wakeup
+    )
     again = renamed([first, i.RemoveMessage("m1"), first], start)
     assert [given.message.id for given in again if isinstance(given, i.Deliver)] == ["u1", "u2"]
     case = rig_case("twice", [], [first, i.RemoveMessage("m1"), first], start)

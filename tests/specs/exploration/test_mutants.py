@@ -52,13 +52,13 @@ def test_a_further_layer_can_kill(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_report_counts_by_kind_and_layer() -> None:
     grades = [
         Grade("STEP REST deleted", "row", {"table": "a dead end"}),
-        Grade("STEP REST without close_step", "verb", {"explorer": "[T10] …", "spin": "safety"}),
+        Grade("STEP REST without close_step", "verb", {"explorer": "[T10] …", "suite": "stuck"}),
         Grade("STEP REST to IDLE", "target"),
         Grade(next(iter(EQUIVALENT)), "verb"),
     ]
     score = mutants.summary(grades)
     assert (score["mutants"], score["killed"], score["survived"]) == (4, 2, ["STEP REST to IDLE"])
-    assert score["killed_by"] == {"table": 1, "explorer": 1, "spin": 1}
+    assert score["killed_by"] == {"table": 1, "explorer": 1, "suite": 1}
     assert json.loads(mutants.as_json(grades))["grades"][0]["verdict"] == "killed"
     assert "| verb deleted | 2 | 1 | 0 | 1 | 1 |" in mutants.as_markdown(grades)
     assert "survived: `STEP REST to IDLE`" in mutants.as_markdown(grades)

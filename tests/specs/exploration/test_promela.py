@@ -1,19 +1,20 @@
-"""The exported model: spin verifies it, and the Python walk of the same table agrees with spin to the last state."""
+"""The exported graph: spin verifies it, counts the same states, and finds what a broken model would lose."""
 
 from __future__ import annotations
 
-import ast
 import json
+from typing import Any
 
 import pytest
 
-from treadle.testing import TABLE, Row
+from treadle.kernel import inputs as i
 from treadle_specs.exploration import promela
-from treadle_specs.exploration.abstract import calls, laws, outcomes, verbs
-from treadle_specs.exploration.abstract.options import OPTIONS
-from treadle_specs.exploration.abstract.translation import Untranslatable, functions_of, translate
-from treadle_specs.exploration.abstract.walk import Walk, walk
-from treadle_specs.exploration.mutants import kill_by_spin, mutants
+from treadle_specs.exploration.alphabet import Alphabet
+from treadle_specs.exploration.search import Search
+from treadle_specs.exploration.statespace import AGENT, CALLER, ON, Space, statespace
+from treadle_specs.model import turns
+from treadle_specs.model.agent import CONVERGING
+from treadle_specs.model.model import TAKERS
 
 pytestmark = pytest.mark.slow
 
@@ -27,27 +28,35 @@ needs_spin = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
 @pytest.fixture(scope="module")
-def walked() -> Walk:
-    return walk()
+def graph() -> Space:
+    return promela.space()
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[str, promela.Verdict]:
-    return {verdict.name: verdict for verdict in promela.verify()}
+def verdicts(graph: Space) -> dict[str, promela.Verdict]:
+    return {verdict.name: verdict for verdict in promela.verify(graph)}
 
 
-@pytest.mark.rule("L2", "L5", "L7", "D4", "D5", "I5", "O4")
-def test_every_law_holds_in_every_state_of_the_abstraction(walked: Walk) -> None:
-    assert walked.rule is None, walked.path
-    assert walked.states > 3_000
+@pytest.mark.rule("L1", "L2", "D4", "D5")
+def test_the_graph_has_the_states_that_kernel_and_model_reach_together() -> None:
+    alphabet = Alphabet(1, calls=1, inbox=False, strays=False)
+    explored = Search(alphabet).run()
+    assert explored.counterexample is None
+    assert statespace(alphabet, merge=False).walked[0] == explored.states, "and what a wake wants, the latch says"
+
+
+def test_states_are_merged_and_none_of_what_the_claims_see_is_lost(graph: Space) -> None:
+    alphabet = Alphabet(1, calls=1, inbox=False, strays=False)
+    whole = statespace(alphabet, merge=False)
+    assert len(graph.seen) < len(whole.seen) / 10
+    assert set(graph.seen) == set(whole.seen)
+    assert {step.who for steps in graph.steps for step in steps} == {CALLER, AGENT, ON}
 
 
 @needs_spin
-def test_spin_and_the_walk_count_the_same_states_and_steps(walked: Walk, verdicts: dict[str, promela.Verdict]) -> None:
-    safety = verdicts["safety"]
-    assert safety.errors == 0
-    assert safety.states == walked.states
-    assert safety.transitions == walked.transitions + 1, "spin counts the first state as a step"
+def test_spin_finds_as_many_states_as_the_graph_has(graph: Space, verdicts: dict[str, promela.Verdict]) -> None:
+    assert verdicts["safety"].errors == 0
+    assert verdicts["safety"].states == promela.count(graph) > 300
 
 
 @needs_spin
@@ -57,84 +66,77 @@ def test_spin_verifies_each_claim(claim: str, verdicts: dict[str, promela.Verdic
     assert verdicts[claim].errors == 0, verdicts[claim].path
 
 
-@needs_spin
-def test_spin_finds_the_wake_that_a_changed_table_loses() -> None:
-    rows = [_without(row, "latch_wake") if row.source.name == "CANCEL_CONVERGENCE" else row for row in TABLE]
-    last = promela.verify(rows)[-1]
-    assert (last.name, last.errors) == ("safety", 1)
-    assert last.path[-1].startswith("deliver_next_turn_wake") or "cancel" in last.path
+# --- what spin notices: the model without one of its promises ---------------------------------------------------------
+
+
+def _instead(monkeypatch: pytest.MonkeyPatch, kind: Any, does: Any) -> None:
+    taker = TAKERS[kind]
+    monkeypatch.setitem(TAKERS, kind, lambda agent, given: does(taker, agent, given))
+
+
+def _forgets_the_wake(taker: Any, agent: Any, given: Any) -> None:
+    """A wake that comes during convergence is forgotten."""
+    latched = agent.latched
+    taker(agent, given)
+    if agent.state == CONVERGING:
+        agent.latched = latched
+
+
+def _recovers_under_a_cancel(taker: Any, agent: Any, given: Any) -> None:
+    """A cancel does not win over recovery, so that attempts go on for ever."""
+    cause, agent.cause = agent.cause, None
+    taker(agent, given)
+    agent.cause = cause
+
+
+def _maintains_again(taker: Any, agent: Any, given: Any) -> None:
+    """A wake during maintenance has the task begin anew instead of a turn."""
+    if agent.latched and agent.cause is None:
+        agent.begin(turns.fx.Maintain())
+        agent.running = not agent.running
+    else:
+        taker(agent, given)
+
+
+BROKEN: dict[str, tuple[tuple[Any, ...], Any, tuple[str, ...]]] = {
+    "a wake is lost": ((i.Deliver,), _forgets_the_wake, ("safety", "no_lost_wake")),
+    "a cancel never converges": (
+        (i.AttemptFailed, i.Retried),
+        _recovers_under_a_cancel,
+        ("no_lost_wake", "cancel_converges"),
+    ),
+    "maintenance goes on": ((i.Maintained,), _maintains_again, ("no_lost_wake", "maintenance_ends")),
+}
 
 
 @needs_spin
-@pytest.mark.parametrize(
-    "name",
-    [
-        "STEP CONTINUE without close_step",
-        "CANCEL_CONVERGENCE CONVERGE without reread",
-        "IDLE MAINTAIN deleted",
-        "DISPOSAL DRAIN without finish_disposal",
-    ],
-)
-def test_spin_kills_mutants_of_the_table(name: str) -> None:
-    (mutant,) = [mutant for mutant in mutants() if mutant.name == name]
-    assert kill_by_spin(mutant) is not None
+@pytest.mark.parametrize("name", BROKEN)
+def test_spin_finds_what_a_broken_model_would_lose(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds, does, said = BROKEN[name]
+    for kind in kinds:
+        _instead(monkeypatch, kind, does)
+    last = promela.verify(promela.space())[-1]
+    assert last.errors
+    assert last.name in said
+    assert last.path
 
 
-@pytest.mark.parametrize("verb", sorted({verb.__name__ for row in TABLE for verb in row.verbs}))
-def test_the_walk_misses_each_verb_that_is_taken_out_everywhere(verb: str) -> None:
-    assert walk([_without(row, verb) for row in TABLE]).rule is not None
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_every_verb_and_every_row_is_in_the_model() -> None:
-    model = promela.promela()
-    for row in TABLE:
-        line = next(
-            text
-            for text in model.split(f"inline fire_{row.trigger.name}()")[1].splitlines()
-            if f"(state == {row.source.name}) ->" in text
-        )
-        assert f"state = {row.dest.name}" in line
-        assert line.split("do_")[1:] == [
-            f"{verb.__name__}(){'; ' if verb is not row.verbs[-1] else ''}" for verb in row.verbs
-        ]
-    assert set(verbs.VERBS) == {verb.__name__ for row in TABLE for verb in row.verbs}
+def test_every_class_and_step_is_in_the_model(graph: Space) -> None:
+    model = promela.promela(graph)
+    assert model.count("d_step") == sum(map(len, graph.steps)) + 1
+    for name in promela.LTL:
+        assert f"ltl {name} {{" in model
+    for state in promela.STATES:
+        assert f"#define {state.upper()} " in model
 
 
-def test_every_option_of_the_walk_is_an_option_of_the_model() -> None:
-    model = promela.promela()
-    assert [f"@{option.name}\\n" in model for option in OPTIONS] == [True] * len(OPTIONS)
-    assert model.count("d_step") == len(OPTIONS)
-
-
-def test_every_function_of_the_abstraction_is_translated_once() -> None:
-    model = promela.promela()
-    for function in functions_of(verbs, calls, outcomes, laws):
-        head = translate(function)[0]
-        assert model.count(head + "\n") == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def f(s):\n    return [x for x in s.nt0]",
-        "def f(s):\n    for x in s.nt0:\n        pass",
-        "def f(s):\n    s.unknown = 1",
-        "def f(s):\n    s.nt0 += 1",
-        "def f(s):\n    other.call(s)",
-        "def f(s):\n    return 'text'",
-    ],
-)
-def test_what_the_translation_does_not_know_it_refuses(source: str) -> None:
-    (function,) = ast.parse(source).body
-    assert isinstance(function, ast.FunctionDef)
-    with pytest.raises(Untranslatable):
-        translate(function)
-
-
-def test_the_command_writes_the_model() -> None:
+def test_the_command_writes_the_model(graph: Space) -> None:
     said: list[str] = []
     assert promela.promela_command(out=said.append) == 0
-    assert said == [promela.promela()]
+    assert said == [promela.promela(graph)]
 
 
 def test_without_spin_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,19 +145,13 @@ def test_without_spin_the_command_says_what_to_install(monkeypatch: pytest.Monke
         promela.promela_command(check=True)
 
 
-def test_the_command_tells_the_verdict(walked: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
-    safety = promela.Verdict("safety", 0, walked.states, walked.transitions + 1, 0.1)
-    monkeypatch.setattr(promela, "walk", lambda: walked)
-    monkeypatch.setattr(
-        promela, "verify", lambda: [safety, promela.Verdict("cancel_converges", 1, 9, 9, 0.1, ("cancel",))]
-    )
+def test_the_command_tells_the_verdict(graph: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    safety = promela.Verdict("safety", 0, promela.count(graph), 9, 0.1)
+    failed = promela.Verdict("cancel_converges", 1, 9, 9, 0.1, ("Cancel",))
+    monkeypatch.setattr(promela, "verify", lambda graph: [safety, failed])
     said: list[str] = []
     assert promela.promela_command(check=True, out=said.append) == 1
-    assert "fails after cancel" in "".join(said)
+    assert "fails after Cancel" in "".join(said)
     said.clear()
     assert promela.promela_command(check=True, as_json=True, out=said.append) == 1
-    assert json.loads("".join(said))["walk"]["states"] == walked.states
-
-
-def _without(row: Row, verb: str) -> Row:
-    return Row(row.source, row.trigger, row.dest, tuple([kept for kept in row.verbs if kept.__name__ != verb]))
+    assert json.loads("".join(said))["graph"]["states"] == promela.count(graph)

@@ -75,6 +75,20 @@ def test_settling_waits_for_threads_that_a_library_starts_by_itself() -> None:
         assert stepper.run(in_thread) == "done"
 
 
+def test_who_waits_by_an_await_of_its_own_waits_for_no_thread() -> None:
+    class Waiting:
+        def __await__(self) -> Any:
+            return trio.sleep_forever().__await__()  # noqa: ASYNC105  # as objects do that are awaited
+
+    async def wait() -> None:
+        await Waiting()
+
+    with Stepper(patience=0.02) as stepper:
+        stepper.start(wait)
+        stepper.settle()
+        assert stepper.waits_outside() == []
+
+
 def test_what_a_thread_hands_back_is_run_before_settling_ends() -> None:
     seen: list[str] = []
 

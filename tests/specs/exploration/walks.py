@@ -8,17 +8,18 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from treadle import Event
+from treadle import Event, TreadleError
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.kernel.schedule import FINISHED, REFUSED
 from treadle.words.events import type_of
+from treadle.words.reasons import ByDisposal
 from treadle_specs import run_cases
 from treadle_specs.exploration.alphabet import CALLS, Alphabet
-from treadle_specs.exploration.node import ASKED, PREPARED, Node
+from treadle_specs.exploration.lockstep import Pair, beginning, follow
 from treadle_specs.exploration.renaming import renamed
-from treadle_specs.exploration.search import follow
+from treadle_specs.exploration.rig_script import ASKED, ATTEMPTED, NO_REQUEST, PREPARED
 from treadle_specs.exploration.vocabulary import ATTEMPT
 from treadle_specs.rig.desk import Desk
 from treadle_specs.rig.report import event_told
@@ -27,26 +28,46 @@ from treadle_specs.rig.wire import serve
 Json = dict[str, Any]
 
 
+class Walk:
+    """A walk so far: kernel and model, and how far the owed request is."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair, self.phase = pair, NO_REQUEST
+
+    def step(self, given: i.Input) -> None:
+        before, self.pair = self.pair, follow(self.pair, given) or self.pair
+        owed = self.pair.kernel.owed
+        if not isinstance(owed, fx.Request):
+            self.phase = NO_REQUEST
+        elif owed is not before.kernel.owed:
+            self.phase = ASKED
+        elif isinstance(given, i.Prepared):
+            self.phase = PREPARED if self.pair.kernel.cause is None else NO_REQUEST
+        elif isinstance(given, i.AttemptRecorded):
+            self.phase = ATTEMPTED
+
+
 def random_walk(chance: random.Random, start: Kernel, length: int) -> list[i.Input]:
     """Inputs from a kernel on, of those that a tester can bring about."""
-    alphabet = Alphabet(3, calls=chance.choice([1, 1, 2]))
-    node = Node(start.copy())
+    alphabet = Alphabet(3, calls=chance.choice([1, 1, 2]), strays=False)
+    walk = Walk(beginning(start.max_steps, start.pool))
     inputs: list[i.Input] = []
-    while len(inputs) < length or node.reread or node.kernel.owed is fx.PROCEED:
-        given = _pick(chance, node, alphabet, wind_down=len(inputs) >= length)
+    while len(inputs) < length or walk.pair.reread or walk.pair.kernel.owed is fx.PROCEED:
+        given = _pick(chance, walk, alphabet, wind_down=len(inputs) >= length)
         inputs.append(given)
-        node = follow(node, given) or node
+        walk.step(given)
     return inputs
 
 
-def _pick(chance: random.Random, node: Node, alphabet: Alphabet, *, wind_down: bool) -> i.Input:
-    possible = [given for given in alphabet.inputs(node) if reproducible(node, given)]
+def _pick(chance: random.Random, walk: Walk, alphabet: Alphabet, *, wind_down: bool) -> i.Input:
+    pair = walk.pair
+    possible = [given for given in alphabet.inputs(pair.model, reread=pair.reread) if reproducible(walk, given)]
     own = [given for given in possible if type(given) not in CALLS]
     if own and (wind_down or chance.random() < 0.55):
         return chance.choice(own)
     kinds: dict[type, list[i.Input]] = {}
     for given in possible:
-        if type(given) in CALLS and not _between_body_and_result(node):
+        if type(given) in CALLS and not _between_body_and_result(pair):
             kinds.setdefault(type(given), []).append(given)
     if not kinds:
         return chance.choice(own)
@@ -54,35 +75,47 @@ def _pick(chance: random.Random, node: Node, alphabet: Alphabet, *, wind_down: b
     return chance.choice(kinds[chance.choices(list(kinds), weights)[0]])
 
 
-def _between_body_and_result(node: Node) -> bool:
+def _between_body_and_result(pair: Pair) -> bool:
     """A tester has no way to call between the end of a tool's body and its result, or after maintenance."""
-    schedule = node.kernel.schedule
+    schedule = pair.kernel.schedule
     due = schedule is not None and not schedule.done and schedule.status[schedule.next_settle] in (FINISHED, REFUSED)
-    return due or (node.reread and node.kernel.last_reason is None)
+    return due or (pair.reread and pair.kernel.last_reason is None)
 
 
-def reproducible(node: Node, given: Any) -> bool:
+def reproducible(walk: Walk, given: Any) -> bool:
     """Whether a tester can make this the next input."""
-    kernel, kind = node.kernel, type(given)
-    if kind is i.Deliver:
-        return not given.own
+    kernel, kind = walk.pair.kernel, type(given)
+    if kind not in CALLS:
+        try:
+            kernel.copy().receive(given)
+        except TreadleError:
+            return False
     match kernel.owed:
+        case _ if kind is i.Deliver:
+            return not given.own
+        case _ if kind is i.Unreserve:
+            return kernel.reserved
+        case _ if kind is i.Cancel:
+            return not isinstance(given.cause, ByDisposal)
         case fx.Request() if kind not in CALLS:
-            return _attempted(node, given)
+            return _attempted(walk, given)
         case fx.RunTools() if kind not in CALLS:
             return _scheduled(kernel, given)
+        case fx.Admit() if kind is i.Refused and given.kept:
+            return len(given.kept) == len(kernel.claimed) - 1
         case _:
             return True
 
 
-def _attempted(node: Node, given: Any) -> bool:
-    if type(given) is i.Failed:
-        return node.phase == ASKED
-    if node.phase != PREPARED:
-        return True
-    if type(given) is i.AttemptRecorded:
+def _attempted(walk: Walk, given: Any) -> bool:
+    kind = type(given)
+    if walk.phase == ASKED:
+        return kind in (i.Prepared, i.Failed, i.Interrupted)
+    if walk.phase == PREPARED and kind is i.AttemptRecorded:
         return given.fact is ATTEMPT
-    return node.kernel.cause is None
+    if walk.phase == PREPARED:
+        return kind is i.Answered and walk.pair.kernel.cause is None
+    return kind in (i.AttemptFailed, i.Interrupted)
 
 
 def _scheduled(kernel: Kernel, given: Any) -> bool:

@@ -8,15 +8,18 @@ import pytest
 
 from treadle.kernel import inputs as i
 from treadle_specs.conformance.faults import FAULTS
-from treadle_specs.exploration.abstract.walk import Walk
 from treadle_specs.exploration.explorer import Report
 from treadle_specs.exploration.mutants import Grade
-from treadle_specs.exploration.promela import LTL, Verdict
+from treadle_specs.exploration.promela import LTL, Verdict, count
 from treadle_specs.exploration.properties import PROPERTIES
 from treadle_specs.exploration.search import Counterexample, Findings
+from treadle_specs.exploration.statespace import AGENT, Seen, Space, Step
 from treadle_specs.logs.forgeries import Tally
 from treadle_specs.reports import verification
 from treadle_specs.reports.verification import Caught, Figures, page
+
+SEEN = Seen("idle", wanted=False, held_back=False, taken=False, replays=False)
+GRAPH = Space((SEEN, SEEN), ((Step(AGENT, "Maintained", 1),), ()), (4_118, 19_598))
 
 
 def figures(**changed: object) -> Figures:
@@ -25,8 +28,8 @@ def figures(**changed: object) -> Figures:
     known: dict[str, object] = {
         "report": Report([found]),
         "ids": 3,
-        "walked": Walk(94_134, 509_335),
-        "verdicts": [Verdict(name, 0, 94_134, 509_336, 0.1) for name in ("safety", *LTL)],
+        "graph": GRAPH,
+        "verdicts": [Verdict(name, 0, count(GRAPH), 9, 0.1) for name in ("safety", *LTL)],
         "caught": [Caught(FAULTS[0], broken, 0.1), Caught(FAULTS[-1], None, 0.2)],
         "grades": [Grade("STEP REST deleted", "row", {"table": "a dead end"})],
         "logs": (20, 436),
@@ -42,12 +45,12 @@ def test_the_page_names_the_command_for_each_of_its_figures() -> None:
         "treadle explore --ids 3",
         "treadle export promela --check",
         "pytest tests/specs/conformance/test_planted_faults.py",
-        "python -m treadle_specs.exploration.mutants --spin --markdown",
+        "python -m treadle_specs.exploration.mutants --markdown",
         "treadle check LOG…",
     ):
         assert f"    {command}" in said
     assert "| kernel | 54,258 | 1,241,773 | 21.4 |" in said
-    assert "Walk and spin agree." in said
+    assert "Graph and spin agree." in said
     assert "of 6,019 changed logs\n6,018 are reported" in said
     assert all(known.text in said for known in PROPERTIES)
 
@@ -57,7 +60,7 @@ def test_the_page_hides_nothing() -> None:
     grades = [Grade("STEP REST to IDLE", "target")]
     said = page(figures(verdicts=verdicts, grades=grades))
     assert "**fails**" in said
-    assert "**Walk and spin differ.**" in said
+    assert "**Graph and spin differ.**" in said
     assert "survived: `STEP REST to IDLE`" in said
     assert f"outside the kernel: {FAULTS[-1].seen_by}" in said
 

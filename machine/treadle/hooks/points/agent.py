@@ -133,6 +133,14 @@ class SessionFlushing:
 
 
 @frozen
+class MaintenanceMoment:
+    """A maintenance task of the agent ``started``, or ``ended`` however it went (M1, M3)."""
+
+    agent: Agent
+    phase: Literal["started", "ended"]
+
+
+@frozen
 class ConfigStartFailed:
     """A declared agent could not be started (O8)."""
 
@@ -161,6 +169,7 @@ CANCEL_REQUESTED = Emit("agent/cancel-requested", CancelRequest, "An activity wa
 AGENT_DISPOSED = Emit("agent/disposed", AgentGone, "The agent left the registry (O4).")
 SESSION_START = Emit("agent/session-start", SessionStarted, "A session's life began (O18).")
 SESSION_EVENT = Emit("session/event", SessionEventAdded, "An event was appended to a live log.")
+MAINTENANCE = Emit("agent/maintenance", MaintenanceMoment, "A maintenance task starts, or has ended (M1, M3).")
 CONFIG_START_FAILED = Emit(
     "agent-loop/config-start-failed", ConfigStartFailed, "A declared agent could not be started (O8)."
 )

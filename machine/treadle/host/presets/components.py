@@ -29,7 +29,7 @@ class Composition:
 
     preset: str
     scope: Scope
-    services: dict[str, Any] = field(factory=dict[str, Any])
+    services: dict[str, Any] = field(factory=lambda: {})
 
     @property
     def tools(self) -> ToolRegistry:

@@ -17,7 +17,7 @@ from ...errors import ConfigError
 from ...lossless import text_is_lossless
 from .documents import MAX_NESTING, Document, Fault, Faulty, Place, Where, place_at
 
-MAX_PARTS = 20_000
+MAX_PARTS = 10_000
 """How many values, keys included, a document may hold (X3)."""
 
 MAX_LITERAL = 128

@@ -161,7 +161,7 @@ class WriterMachine(Machine):
     @step
     def change(self, mood: Mood, sure: int, go: Any) -> None:
         """The sink changes; what is held may be let go as well."""
-        if mood != "lost" or sure == 0:
+        if mood != "lost" or sure < 2:
             self.sink.mood = "lost" if self.sink.loss_told else mood
         if sure % 2:
             self.sink.let_go()

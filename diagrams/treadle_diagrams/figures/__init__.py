@@ -1,0 +1,4 @@
+"""Figures as pictures.
+
+It knows the core and ``drawing``.
+"""

@@ -1,0 +1,147 @@
+"""Faults to plant in shell, pipeline, presets and write path: each must be caught by a machine, within its budget."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, Literal
+
+from treadle.agent.agent import Agent
+from treadle.agent.delivery import Receipt
+from treadle.host import subagent
+from treadle.host.presets.presets import Presets
+from treadle.host.presets.revisions import Lease, Revision
+from treadle.kernel import effects as fx
+from treadle.loop import factory, outbox, pipeline, request, retry, runner, scheduler
+from treadle.loop.attempt_frames import Frames
+from treadle.loop.convergence import Convergences
+from treadle.loop.driver import Driver
+from treadle.loop.flushes import Flushes
+from treadle.loop.life import Life
+from treadle.loop.outbox import Outbox
+from treadle.loop.runner import Runner
+from treadle.loop.scheduler import Crew
+from treadle.session.writer import BatchWriter
+
+from ..conformance.faults import Fault, Patch
+
+Seer = Literal["host machine", "writer machine"]
+
+
+def altered(owner: Any, name: Any, old: str, new: str) -> Callable[[], list[Patch]]:
+    """A patch that gives ``owner.name`` other source: ``old`` stands in it exactly once, and becomes ``new``.
+
+    The owner is who looks the function up when it is called: a class, a module that imported it, or a table.
+
+    Raises:
+        LookupError: it does not: the fault would not be planted.
+    """
+
+    def patches() -> list[Patch]:
+        held = owner[name] if isinstance(owner, dict) else vars(owner)[name]
+        function = inspect.unwrap(held.fget if isinstance(held, property) else held)
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(old) != 1:
+            raise LookupError(f"{name}: {source.count(old)} places read {old!r}")
+        made: dict[str, Any] = {}
+        text = "from __future__ import annotations\n" + source.replace(old, new)
+        code = compile(text, f"<fault in {name}>", "exec", dont_inherit=True)
+        exec(code, function.__globals__, made)  # noqa: S102  # that is how a fault is planted
+        return [(owner, name, made[function.__name__])]
+
+    return patches
+
+
+def _fault(seen_by: Seer, name: str, rules: str, owner: Any, place: Any, old: str, new: str) -> Fault:
+    return Fault(name, tuple(rules.split()), patches=altered(owner, place, old, new), seen_by=seen_by)
+
+
+RUN: Any = runner._RUN  # pyright: ignore[reportPrivateUsage]  # the fault's place
+HOST: Seer = "host machine"
+WRITER: Seer = "writer machine"
+
+FAULTS: tuple[Fault, ...] = (
+    _fault(HOST, "one convergence ends the watch over all", "C10", Convergences, "over",
+           "if not self._watched and self._scope is not None:", "if self._scope is not None:"),
+    _fault(HOST, "a convergence that is over is watched on", "C10", Convergences, "over",
+           "self._watched.pop(convergence, None)", "pass"),
+    _fault(HOST, "a listener counts as the turn's own code", "D4", Runner, "own",
+           "return self.runs(CURRENT.get()) and not self._outbox.telling", "return self.runs(CURRENT.get())"),
+    _fault(HOST, "a stale release frees a newer reservation", "D8", Agent, "reserve_turn_admission",
+           "if not released:", "if True:"),
+    _fault(HOST, "a context is recorded again at the second resume", "Q2", factory, "restore_requests",
+           "if state.header is not None and state.context is not None:", "if state.header is not None:"),
+    _fault(HOST, "a resume is said again with each request", "Q2", request, "_prepared",
+           "state.fresh, state.override = False, None", "state.override = None"),
+    _fault(HOST, "a rebound agent does not hold its revision", "O9 O12", Presets, "_rebind",
+           "    revision.hold()\n    return lambda", "    return lambda"),
+    _fault(HOST, "a bound agent never lets go of its revision", "O12", Presets, "_bind",
+           "scope.defer(lambda: self._unbind(scope))", "pass"),
+    _fault(HOST, "a lease is let go of twice", "O12", Lease, "release", "self._released = True", "pass"),
+    _fault(HOST, "a retired revision waits for nobody", "O12", Revision, "end_if_unused",
+           "if self.retired and not self.holders:", "if self.retired:"),
+    _fault(HOST, "a waiting call is not classified again", "K4", Crew, "_start_next",
+           "parallel = self._is_parallel(prepared)",
+           "parallel = prepared.arguments.get('\\0') if '\\0' in prepared.arguments else "
+           "prepared.arguments.setdefault('\\0', self._is_parallel(prepared))"),
+    _fault(HOST, "a parallel call ignores one that runs alone", "K4", Crew, "_start_next",
+           "if not schedule.may_start(parallel):", "if not parallel and not schedule.may_start(parallel):"),
+    _fault(HOST, "a finished body wakes nobody", "K5", Crew, "_body", "self._wake.set()", "pass"),
+    _fault(HOST, "a cancelled tool's real result is dropped", "K6 C4", Crew, "_body",
+           "if isinstance(ended, Result):", "if isinstance(ended, Result) and self._activity.cancelled:\n"
+           "        ended = i.LetThrough(started)\n    elif isinstance(ended, Result):"),
+    _fault(HOST, "a shielded wrapper starts a body after the cancel", "K6 C10", pipeline, "_wrapped",
+           "if activity.cancelled:", "if False:"),
+    _fault(HOST, "guards are not asked", "K2", scheduler, "clear", "for guard in watchers:", "for guard in ():"),
+    _fault(HOST, "a tool has twice its time", "K1", scheduler, "run_body",
+           "trio.move_on_after(tool.timeout)", "trio.move_on_after(2 * tool.timeout)"),
+    _fault(HOST, "a call runs before the system has it", "P4", factory, "persist",
+           "await writer.written()", "pass"),
+    _fault(HOST, "a retry does not wait as long as it says", "Q6", retry.Retries, "__call__",
+           "await trio.sleep(delay)", "await trio.sleep(delay / 2)"),
+    _fault(HOST, "a provider's long wait is waited for", "Q6", retry, "delay_of",
+           "if asked is not None and asked > policy.max_delay:", "if False:"),
+    _fault(HOST, "one waiter of many is woken", "L6", Driver, "wake_waiters",
+           "self._waiters.unpark_all()", "self._waiters.unpark()"),
+    _fault(HOST, "the last flush tells nobody", "L6 P8", Flushes, "_flush", "self._over()", "pass"),
+    _fault(HOST, "a receipt is not told of a rejection", "D8", Receipt, "reach",
+           "if self._fate is None:", "if self._fate is None and not isinstance(fate, Rejected):"),
+    _fault(HOST, "what a listener causes is told in between", "H4", Outbox, "later",
+           "if not self.telling:", "if True:"),
+    _fault(HOST, "a listener that was taken out hears on", "H3", outbox, "emit", "if listener.alive:", "if True:"),
+    _fault(HOST, "frames are not counted", "Q9", Frames, "chunk", "self._index += 1", "pass"),
+    _fault(HOST, "a parent is gone before its children", "O6", Life, "_unwind",
+           "for child in self._below:", "for child in ():"),
+    _fault(HOST, "a disposal drops what it is to keep", "O4", Life, "dispose",
+           "driver.dispose(keep_inbox, drained.set)", "driver.dispose(False, drained.set)"),
+    _fault(HOST, "a tool's child is left behind", "O6", subagent.Delegation, "__call__",
+           "await handle.dispose()", "pass"),
+    _fault(HOST, "turns are counted anew after a resume", "L4", factory, "restore",
+           "turn = max(turn, data.turn)", "turn = 0"),
+    _fault(HOST, "a task that fails unseen is not told", "N8", RUN, fx.Maintain,
+           "if task.unseen is not None:", "if False:"),
+    _fault(WRITER, "who waits for a write is not woken", "P1", BatchWriter, "_write",
+           "self._turn.unpark_all()", "pass"),
+    _fault(WRITER, "a failed batch goes to the end of the queue", "P1 N6", BatchWriter, "_write",
+           "self._queue[:0] = queue", "self._queue.extend(queue)"),
+    _fault(WRITER, "a failed batch is forgotten", "P1", BatchWriter, "_write", "self._queue[:0] = queue", "pass"),
+    _fault(WRITER, "what is written counts as durable", "P1 P7", BatchWriter, "_write",
+           "    if durable:\n        self._durable", "    if True:\n        self._durable"),
+    _fault(WRITER, "a cancelled barrier tears its batch", "P1", BatchWriter, "_write",
+           "trio.CancelScope(shield=True)", "trio.CancelScope()"),
+    _fault(WRITER, "two write at once", "P1", BatchWriter, "_reach", "if self._busy:", "if False:"),
+    _fault(WRITER, "a lost lock is tried again", "P2", BatchWriter, "_failed", "self._stopped = error", "pass"),
+    _fault(WRITER, "closing keeps the lock when it fails", "P1", BatchWriter, "close",
+           "            finally:\n", "            except trio.Cancelled:\n                raise\n            else:\n"),
+    _fault(WRITER, "closing leaves the last batch", "P1", BatchWriter, "close",
+           "try:\n                await self._reach(self._accepted, durable=True)", "try:\n                pass"),
+    _fault(WRITER, "a failing background tells at every window", "N8", BatchWriter, "_tick",
+           "if not self._failing and self._report is not None:", "if self._report is not None:"),
+    _fault(WRITER, "a failed background write is the last", "P1", BatchWriter, "_tick",
+           "    self._ticking = False", "    self._ticking = self._failing"),
+    _fault(WRITER, "a full batch waits for its window", "P1", BatchWriter, "add",
+           "self._hurry.set()", "pass"),
+    _fault(WRITER, "the background syncs", "P7", BatchWriter, "_tick", "durable=False", "durable=True"),
+)  # fmt: skip
+"""The faults that the project's own tests plant."""

@@ -1,0 +1,103 @@
+"""What the model says next, as drawn; and every request it is sent, held to the log (N1, Q1, C9)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from treadle import Answer, Call, Failure, ModelFailure, ModelRequest, State
+from treadle.errors import InvariantViolated
+from treadle.models import Chunk, ModelInfo, RetryPolicy, SystemMessage
+from treadle.models.scripted import chunks_of
+from treadle.testing import check_request
+
+from ...exploration.violation import Violation, require
+from .surroundings import Surroundings
+
+POLICY = RetryPolicy(max_retries=2, base_delay=0.5, max_delay=4.0, jitter=0.0)
+PAUSE = 0.4
+
+
+@frozen
+class Said:
+    """One answer: text, calls of tools with what they are to do, or a failure; perhaps slowly."""
+
+    kind: str = "text"
+    calls: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    slow: bool = False
+    retry_after: float | None = None
+
+
+class Model:
+    """The model of a world; one instance serves all agents."""
+
+    name = "machine"
+    retry_policy = POLICY
+
+    def __init__(self, world: Surroundings) -> None:
+        self.world = world
+        self.plans: dict[str, deque[Said]] = {}
+
+    async def model_info(self, model: str) -> ModelInfo:
+        """See ``ModelAdapter``."""
+        return ModelInfo(context_window=1000 if model == "small" else 2000)
+
+    def plan(self, agent_id: str, said: list[Said]) -> None:
+        """What an agent's next attempts are answered."""
+        self.plans.setdefault(agent_id, deque()).extend(said)
+
+    def first(self, agent_id: str, said: Said) -> None:
+        """What an agent's very next attempt is answered."""
+        self.plans.setdefault(agent_id, deque()).appendleft(said)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """See ``ModelAdapter``."""
+        with self.world.noting():
+            self._hold(request)
+        plan = self.plans.get(request.session_id)
+        said = plan.popleft() if plan else Said()
+        if said.slow:
+            await trio.sleep(PAUSE)
+        failing = said.kind in ("busy", "broken", "quota")
+        for chunk in chunks_of(self._answer(said)):
+            yield chunk
+            if said.slow:
+                await trio.sleep(PAUSE)
+        if failing:
+            code = {"busy": "RATE_LIMIT", "broken": "SERVER", "quota": "QUOTA"}[said.kind]
+            raise ModelFailure(Failure("not now", code, retry_after=said.retry_after))
+
+    def _answer(self, said: Said) -> Answer:
+        if said.kind == "calls":
+            return Answer("I call.", calls=tuple([self._call(name, dict(how)) for name, how in said.calls]))
+        if said.kind == "cut":
+            return Answer("I was cut", finish="max-tokens")
+        if said.kind in ("busy", "broken", "quota"):
+            return Answer("half an ans", failure=Failure("not now"))
+        return Answer("Done.")
+
+    def _call(self, tool: str, how: dict[str, Any]) -> Call:
+        name = f"c{self.world.name()}"
+        arguments: Any = how.pop("raw") if "raw" in how else {**how, "id": name}
+        return Call(tool, arguments, name)
+
+    def _hold(self, request: ModelRequest) -> None:
+        actor = self.world.actors[request.session_id]
+        agent = actor.agent
+        require(agent.state is State.STEP, "C9", "a request of {} starts in {}", agent.id, agent.state)
+        require(not request.signal.cancelled, "C9", "a request of {} starts after a cancel", agent.id)
+        try:
+            check_request(agent.session, request)
+        except InvariantViolated as wrong:
+            raise Violation("Q1", f"{wrong}") from wrong
+        held = self.world.revisions.of.get(agent)
+        brands = [one.name for one in request.tools if one.name.startswith("brand")]
+        due = [f"brand{held.number}"] if held is not None else []
+        require(brands == due, "O9", "{} is offered {}, and holds {}", agent.id, brands, due)
+        persona = "".join([m.text for m in request.messages if isinstance(m, SystemMessage)])
+        if held is not None:
+            require(f"number {held.number}." in persona, "R3", "{} is told {!r}", agent.id, persona)

@@ -1,0 +1,350 @@
+"""The machine of hosts: draws a program of calls, listeners, answers, time and disasters, and holds what follows (§1–§15)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from treadle import State
+
+from ..machine import step
+from .actor import Actor
+from .acts import DEEDS, HEARD, HOOKED, HOOKS, Armed
+from .answers import Said
+from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
+from .ends import Ends
+from .revisions import NAMES
+from .sent import NEXT_TURN
+from .storage import MemoryStorage
+from .world import World
+
+
+class HostMachine(Ends):
+    """Several agents on one host, over a storage of some kind."""
+
+    storages: ClassVar[tuple[Any, ...]] = (MemoryStorage,)
+
+    @initialize(kind=st.integers(0, 2), parent=st.booleans(), preset=st.sampled_from([None, *NAMES]), pool=st.integers(1, 3),
+                warnings=st.tuples(WARNING, WARNING))  # fmt: skip
+    @step
+    def open(self, kind: int, preset: str | None, pool: int, warnings: tuple[float, float], *, parent: bool) -> None:
+        """A host with two agents."""
+        self.names = (f"m{number}" for number in itertools.count(1))
+        self.ids = (f"a{number}" for number in itertools.count(1))
+        storages = type(self).storages
+        self.world = World(storages[kind % len(storages)](), self.bench, self.names)
+        self._create(None, preset, warnings[0], pool, "big")
+        self._create(0 if parent else None, "parent" if parent else None, warnings[1], pool, "big")
+
+    # --- agents -------------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.world.live()) < CROWD)
+    @rule(under=st.one_of(st.none(), PICK), preset=st.sampled_from([None, "parent", *NAMES]), warning=WARNING,
+          pool=st.integers(1, 3), model=st.sampled_from(["big", "small"]))  # fmt: skip
+    @step
+    def create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
+        """An agent is created, below another perhaps."""
+        self._create(under, preset, warning, pool, model)
+
+    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 9), go=GOING)
+    @step
+    def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool) -> None:
+        """A message arrives, with an id that was used before now and then."""
+        actor = self._actor(pick)
+        if actor is None:
+            return
+        self.world.model.plan(actor.id, plan)
+        name = next(iter(actor.sent)) if again == 0 and actor.sent else self.world.name()
+        actor.deliver(name, box, wakeup=wakeup or bool(plan))
+        self._go(go)
+
+    @rule(pick=PICK, plan=PLAN.filter(bool), moods=st.lists(st.booleans(), max_size=4), go=GOING)
+    @step
+    def work(self, pick: int, plan: list[Said], moods: list[bool], go: Any) -> None:
+        """An agent is given something to do."""
+        actor = self._actor(pick)
+        if actor is None:
+            return
+        self.world.model.plan(actor.id, plan)
+        self.world.crew.moods.extend(moods)
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self._go(go)
+
+    @rule(pick=PICK, keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), box=st.one_of(st.none(), BOX),
+          go=GOING)  # fmt: skip
+    @step
+    def cancel(self, pick: int, cause: str, box: Any, go: Any, *, keep: bool) -> None:
+        """An agent is cancelled; a wake may find it converging (D4)."""
+        actor = self._actor(pick, busy=True)
+        if actor is None:
+            return
+        actor.cancel(cause, keep=keep)
+        if box is not None:
+            actor.deliver(self.world.name(), box, wakeup=True)
+        self._go(go)
+
+    @rule(keep=st.booleans(), go=GOING)
+    @step
+    def cancel_all(self, go: Any, *, keep: bool) -> None:
+        """All are cancelled at once."""
+        for actor in self.world.live():
+            if actor.agent.state is not State.IDLE:
+                actor.cancel("user", keep=keep)
+        self._go(go)
+
+    @rule(picks=st.lists(PICK, min_size=1, max_size=2, unique=True), seconds=st.permutations([0.8, 2.0, 6.0]),
+          on=st.sampled_from([None, "tool/result", "step/end", "agent/inbox/spliced", "cancel-requested"]),
+          deed=st.sampled_from(["steer", "follow", "cancel", "inject"]), keep=st.booleans(), go=GOING)  # fmt: skip
+    @step
+    def stop_working(
+        self, picks: list[int], seconds: list[float], on: str | None, deed: str, go: Any, *, keep: bool
+    ) -> None:
+        """Agents are cancelled in the middle of tools that take a while to end; a listener acts meanwhile (C4, C10, D4)."""
+        chosen = {actor.id: actor for pick in picks if (actor := self._actor(pick, busy=False)) is not None}
+        for actor, during in zip(chosen.values(), seconds, strict=False):
+            self.world.model.first(actor.id, Said("calls", (call_of("alone", {"do": "shield", "for": during}),)))
+            actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self.bench.settle()
+        for actor in chosen.values():
+            if on is not None:
+                self.world.acts.armed.append(Armed(actor.id, on, 1, deed, actor.id))
+            actor.cancel("user", keep=keep)
+        self._go(go)
+
+    @rule(pick=PICK, verb=st.sampled_from(["reserve", "reserve", "release", "maintain", "maintain"]), stale=PICK,
+          how=st.sampled_from(["quick", "shield", "raise", "unseen"]), seconds=st.sampled_from([0.2, 2.0]),
+          wakes=st.booleans(), go=GOING)  # fmt: skip
+    @step
+    def hold(self, pick: int, verb: str, stale: int, how: str, seconds: float, go: Any, *, wakes: bool) -> None:
+        """Something holds turns back, or no longer; a wake may come meanwhile (D8, M1, M2)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        if verb == "reserve":
+            actor.reserve()
+        elif verb == "release":
+            actor.release(stale)
+        else:
+            actor.maintain(how, seconds)
+        if wakes:
+            actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self._go(go)
+
+    @rule(pick=PICK, wakes=st.booleans(), go=GOING)
+    @step
+    def hold_again(self, pick: int, go: Any, *, wakes: bool) -> None:
+        """Admission is reserved, released, and reserved anew; the first release is used again (D8)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        actor.reserve()
+        actor.release(len(actor.releases) - 1)
+        actor.reserve()
+        if wakes:
+            actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        actor.release(0)
+        self._go(go)
+
+    @rule(pick=PICK, stale=PICK, go=GOING)
+    @step
+    def release(self, pick: int, stale: int, go: Any) -> None:
+        """A reservation is released, or an old one again."""
+        actor = self._actor(pick)
+        if actor is not None:
+            actor.release(stale)
+            self._go(go)
+
+    @rule(pick=PICK, on=st.sampled_from(HEARD), nth=st.integers(1, 3), deed=st.sampled_from(DEEDS), whom=PICK,
+          sure=st.integers(0, 3))  # fmt: skip
+    @step
+    def listen(self, pick: int, on: str, nth: int, deed: str, whom: int, sure: int) -> None:
+        """A listener will act (H4, H5)."""
+        self._arm(pick, on, nth, deed, whom if sure == 0 else pick, rare=sure)
+
+    @rule(pick=PICK, on=st.sampled_from(sorted(HOOKS)), nth=st.integers(1, 2), deed=st.sampled_from(HOOKED))
+    @step
+    def hook(self, pick: int, on: str, nth: int, deed: str) -> None:
+        """A hook will act."""
+        self._arm(pick, on, nth, deed, pick, rare=0)
+
+    @rule(pick=PICK, name=st.sampled_from(NAMES))
+    @step
+    def choose(self, pick: int, name: str) -> None:
+        """A preset is chosen for an agent (O12)."""
+        actor = self._actor(pick)
+        if actor is not None:
+            self.bench.run(self.world.revisions.select, actor.agent, name)
+
+    @rule(name=st.sampled_from(NAMES), pick=PICK, what=st.sampled_from(["declare", "declare", "lease", "let go"]))
+    @step
+    def preset(self, name: str, pick: int, what: str) -> None:
+        """A preset is declared anew, or a revision is leased or let go of (O11, O12)."""
+        revisions = self.world.revisions
+        if what == "declare":
+            self.bench.run(revisions.declare, name)
+        elif what == "lease":
+            self.bench.run(revisions.lease, name)
+        elif revisions.leases:
+            self.bench.run(revisions.let_go, pick)
+
+    @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]))
+    @step
+    def wait(self, pick: int, what: str) -> None:
+        """Somebody waits for an agent, or until a message is safe (L6, D8)."""
+        actor = self._actor(pick)
+        if actor is None:
+            return
+        if what == "idle":
+            actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle of {actor.id}"))
+        elif actor.sent:
+            name, one = next(reversed(actor.sent.items()))
+            made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")
+            made.excuse = lambda: one.receipt.fate is None
+            actor.waiters.append(made)
+
+    @rule(mood=st.sampled_from(["well", "slow", "late", "full"]), go=GOING)
+    @step
+    def store(self, mood: Any, go: Any) -> None:
+        """The storage changes."""
+        self.world.storage.mood = mood
+        self.world.failures += mood == "full"
+        self._go(go)
+
+    @rule(go=GOING)
+    @step
+    def run(self, go: Any) -> None:
+        """Time passes, or tasks run a while."""
+        self._go(go)
+
+    # --- ends and beginnings ------------------------------------------------------------------------------------------
+
+    @rule(pick=PICK, keep=st.booleans(), again=st.booleans(), go=GOING)
+    @step
+    def dispose(self, pick: int, go: Any, *, keep: bool, again: bool) -> None:
+        """An agent ends, with those below it; its session may be resumed right after (O4)."""
+        actor = self._actor(pick)
+        if actor is None:
+            return
+        self.world.storage.mood = "well"
+        actor.dispose(keep=keep)
+        self._go(go)
+        if again:
+            self.rest_all()
+            if not self.world.over:
+                self.come_back(actor.id)
+
+    @rule(pick=PICK)
+    @step
+    def resume(self, pick: int) -> None:
+        """A session that is not live is resumed, the second time perhaps."""
+        self.rest_all()
+        closed = self.closed()
+        if closed and not self.world.over and len(self.world.live()) < CROWD:
+            self.come_back(closed[pick % len(closed)])
+
+    @rule(pick=PICK, times=st.integers(2, 3))
+    @step
+    def come_again(self, pick: int, times: int) -> None:
+        """An agent is disposed, resumed and asked, several times over (P4, Q2)."""
+        for _ in range(times):
+            actor = self._actor(pick)
+            if actor is None or self.world.over:
+                return
+            self.world.storage.mood = "well"
+            actor.dispose(keep=True)
+            self.rest_all()
+            if self.world.over or len(self.world.live()) >= CROWD:
+                return
+            self.come_back(actor.id)
+            again = self.world.actors[actor.id]
+            again.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+            self.bench.settle()
+
+    @rule(pick=PICK, part=st.integers(0, 3))
+    @step
+    def fork(self, pick: int, part: int) -> None:
+        """A session is forked, at its end or before; the fork may be forked again (S5)."""
+        self.rest_all()
+        closed = self.closed()
+        if not closed or self.world.over:
+            return
+        self.branch(closed[pick % len(closed)], part)
+
+    @rule(power=st.booleans())
+    @step
+    def kill(self, *, power: bool) -> None:
+        """The process dies, or the machine; another one opens what is left (P4, P7)."""
+        self.die(power=power)
+
+    # --- what has to hold ---------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """What can be seen between two batches."""
+        world = self.world
+        if world.broken:
+            raise world.broken[0]
+        for actor in list(world.actors.values()):
+            actor.look()
+        if world.broken:
+            raise world.broken[0]
+
+    def end(self) -> None:
+        """Everything comes to rest, the host is left, and nothing is lost."""
+        self.rest_all()
+        self.leave_world()
+        self.world.storage.end()
+        self.bench.finish()
+
+    def teardown(self) -> None:
+        """End the run, in any case."""
+        try:
+            super().teardown()
+        finally:
+            world = getattr(self, "world", None)
+            if world is not None:
+                world.log.end()
+
+    # --- pieces -------------------------------------------------------------------------------------------------------
+
+    def _actor(self, pick: int, *, busy: bool | None = None) -> Actor | None:
+        live = [one for one in self.world.live() if one.handle is not None]
+        if self.world.over or not live:
+            return None
+        if busy is not None:
+            wanted = [one for one in live if (one.agent.state is not State.IDLE) == busy]
+            live = wanted or live
+        return live[pick % len(live)]
+
+    def _arm(self, pick: int, on: str, nth: int, deed: str, target: int, *, rare: int) -> None:
+        actor, other = self._actor(pick), self._actor(target)
+        if actor is None or other is None or (deed in ("interrupt", "dispose") and rare != 1):
+            return
+        self.world.acts.armed.append(Armed(actor.id, on, nth, deed, other.id))
+
+    def _create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
+        world = self.world
+        if world.over:
+            return
+        parent = self._actor(under) if under is not None else None
+        depth = parent.agent.session.header.delegation_depth if parent is not None else 0
+        if depth > 3 or (parent is not None and parent.agent.state is not State.IDLE):
+            parent = None
+        world.storage.mood = "well"
+        name = next(self.ids)
+
+        async def create() -> None:
+            await world.create(name, parent=parent, preset=preset, warning=warning, pool=pool, model=model)
+
+        self.bench.run(create)
+
+    def _go(self, going: tuple[str, Any, Any]) -> None:
+        how, much, order = going
+        if how == "tick":
+            self.bench.tick(much, order)
+        elif how == "advance":
+            self.bench.advance(much)
+        else:
+            self.bench.settle()
