@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import trio.testing
 from rich.console import Console
 
 from tests.adapters.mcp.stage import SERVER
+from tests.cli.chat_server import serving
+from tests.cli.terminal import CONTROL_D, Terminal
 from treadle import Answer, Call, ModelRequest, ScriptedModel
 from treadle_adapters.mcp import HTTPServer, StdioServer, servers_named
 from treadle_cli import main
@@ -193,3 +196,35 @@ async def test_a_question_that_is_cancelled_is_no_longer_open() -> None:
     with trio.move_on_after(0.01):
         await approval(Proposal("tool"), "may it?")  # pyright: ignore[reportArgumentType]
     assert approval.answer("y") is False
+
+
+def calling(name: str, arguments: dict[str, str]) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]}
+
+
+@pytest.mark.slow
+def test_a_person_at_the_terminal_is_shown_the_change_and_answers(tmp_path: Path) -> None:
+    """The model asks twice: a first change is refused, a second one approved; live output is shown."""
+    (tmp_path / "a.txt").write_text("one\n")
+    edit = calling("edit_file", {"path": "a.txt", "old": "one", "new": "two"})
+    command = calling("run_command", {"command": "echo loud"})
+    with serving() as server:
+        server.answers = [[edit], [edit], [command], ["Done."]]
+        with Terminal(["run", "--base-url", server.url, "--no-save", "--tools", "files,shell"], tmp_path) as terminal:
+            terminal.idle()
+            terminal.line("change it")
+            terminal.until("? may a.txt be changed?")
+            terminal.until("+two")
+            terminal.line("n")
+            terminal.until("NOT_APPROVED")
+            assert (tmp_path / "a.txt").read_text() == "one\n"
+            terminal.until("? may a.txt be changed?", 2)
+            terminal.line("y")
+            terminal.until("echo loud")
+            terminal.line("a")
+            terminal.until("Done.")
+            terminal.until("\nloud")
+            assert (tmp_path / "a.txt").read_text() == "two\n"
+            terminal.type(CONTROL_D)
+            assert terminal.end() == 0
