@@ -71,7 +71,8 @@ class Alphabet:
         live = [message.id for message, _ in model.next_turn + model.next_step]
         live += [message.id for message in model.claimed + model.accepted]
         fresh = next((plain(message_id) for message_id in message_ids(self.ids) if message_id not in live), None)
-        yield from _CONTROL[model.cause is not None]
+        control = _CONTROL[model.cause is not None]
+        yield from control if not self.alone or model.state == IDLE else control[:_STOPS]
         if model.leaving:
             yield from _LATE_CALLS
         elif not self.alone or model.state == IDLE:
@@ -150,11 +151,12 @@ _KINDS: dict[type, frozenset[Any]] = {
 
 
 def _control(cause: Any) -> tuple[i.Input, ...]:
-    cancels = (i.Cancel(cause), i.Cancel(cause, keep_inbox=True), i.Cancel(ByDisposal()))
+    stops = (i.Cancel(cause), i.Cancel(cause, keep_inbox=True), i.Dispose(), i.Dispose(keep_inbox=True))
     others = (i.BeginMaintenance(), i.Reserve(), i.Unreserve(), i.ClearInbox(), i.RemoveMessage("nobody"))
-    return (*cancels, i.Dispose(), i.Dispose(keep_inbox=True), *others, i.SteerMessage("nobody"))
+    return (*stops, *others, i.SteerMessage("nobody"), i.Cancel(ByDisposal()))
 
 
+_STOPS = 4
 _CONTROL = (_control(FIRST_CAUSE), _control(LATER_CAUSE))
 
 _LATE = plain("late")

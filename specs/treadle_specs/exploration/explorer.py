@@ -46,8 +46,8 @@ def profiles(ids: int) -> tuple[Profile, ...]:
     """The explorations that together cover the kernel, with at most ``ids`` messages alive at once."""
     return (
         Profile("kernel", Alphabet(ids, calls=1)),
-        Profile("step limit", Alphabet(1, calls=1, inbox=False), (2,)),
-        Profile("tool calls", Alphabet(1, calls=2, inbox=False, endings=True)),
+        Profile("step limit", Alphabet(1, calls=1, inbox=False, strays=False), (2,)),
+        Profile("tool calls", Alphabet(1, calls=2, inbox=False, strays=False, endings=True)),
         Profile("pools", Alphabet(1, calls=3, inbox=False, strays=False, alone=True), (None,), (1, 3)),
     )
 
