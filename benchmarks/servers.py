@@ -15,7 +15,7 @@ from .measure import SLICES, Benchmark, Meter, Pair, Sample
 from .subjects import OPTIONS, Prebuilt, turns
 
 SERVER = str(Path(__file__).parent / "tool_server.py")
-CALLS, CREATED, TURNS, LISTED, ATTACHED = 200, 400, 200, 200, 50
+CALLS, CREATED, TURNS, LISTED, ATTACHED = 200, 1_000, 200, 200, 50
 _NEVER = Signal()
 
 
