@@ -9,5 +9,6 @@ imports the core (with Hypothesis and the standard tools of the project) and onl
 - ``exploration``: every way the kernel can go, beside the model; the model for spin.
 - ``rig``: this driver behind the rig protocol, stepped by a tester.
 - ``conformance``: hold any driver behind that protocol to the contract.
+- ``mutation``: small changes of the core's code, and which layer of all this notices each.
 - ``reports``: the pages that are generated from all of it.
 """

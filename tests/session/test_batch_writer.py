@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from attrs import define, field
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from treadle import MisuseError, SessionLocked, StoreFailure
 from treadle.session import BatchWriter, Event, encode_event
@@ -159,6 +159,13 @@ async def test_a_barrier_with_nothing_to_do_writes_nothing_and_is_a_checkpoint_a
         await getattr(s.writer, barrier)()
     assert scope.cancelled_caught
     assert s.sink.asked == []
+    with assert_checkpoints():
+        await getattr(s.writer, barrier)()
+    s.add(3)
+    await getattr(s.writer, barrier)()
+    with assert_checkpoints():
+        await getattr(s.writer, barrier)()
+    assert len(s.sink.asked) == 1
 
 
 @pytest.mark.rule("P1")
@@ -197,7 +204,6 @@ async def test_one_write_is_under_way_at_a_time_and_what_came_meanwhile_goes_tog
         for seq in (4, 5, 6):
             s.add(seq)
             nursery.start_soon(s.writer.flush)
-        nursery.start_soon(s.writer.written)
         await wait_all_tasks_blocked()
         assert s.sink.asked == [(3, 1, True)]
         s.sink.gate.set()
@@ -261,8 +267,23 @@ async def test_as_much_as_is_full_does_not_wait(autojump_clock: object) -> None:
         s.add(5)  # what was written no longer counts
         await wait_all_tasks_blocked()
         assert s.sink.asked == [(3, 2, False)]
-        await trio.sleep(WINDOW)
+        await trio.sleep(WINDOW * 1.5)
         assert s.since() == [0.0, 1.0]
+
+
+@pytest.mark.rule("P1")
+@pytest.mark.parametrize("more", [0, 1])
+async def test_after_a_write_the_same_bytes_are_full_again_and_a_byte_less_is_not(
+    more: int, autojump_clock: object
+) -> None:
+    same = [Event(EVENTS[3].type, seq, EVENTS[3].time, EVENTS[3].data) for seq in (3, 4)]
+    async with trio.open_nursery() as nursery:
+        s = stand(nursery, full=len(encode_event(same[0])) + more)
+        s.writer.add(same[0])
+        await s.writer.written()
+        s.writer.add(same[1])
+        await wait_all_tasks_blocked()
+        assert s.sink.asked == [(3, 1, False), (4, 1, False)][: 2 - more]
 
 
 @pytest.mark.rule("P1")
@@ -308,16 +329,16 @@ async def test_what_could_not_be_written_is_kept_in_order_and_tried_again(autoju
 
     async def late() -> None:
         await trio.sleep(0.5)
-        s.add(5)
+        s.add(5, 6)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(late)
-        with pytest.raises(StoreFailure, match=r"3 events .*no room.*make room") as raised:
+        with pytest.raises(StoreFailure, match=r"4 events .*no room.*make room") as raised:
             await s.writer.flush()
     assert raised.value.__cause__ is NO_ROOM
-    assert s.writer.pending == 3
+    assert s.writer.pending == 4
     await s.writer.flush()
-    assert s.sink.writes[1][1:] == (3, RECORDS[3:6], True)
+    assert s.sink.writes[1][1:] == (3, RECORDS[3:7], True)
 
 
 @pytest.mark.rule("N8", "P1")
@@ -393,7 +414,7 @@ async def test_from_an_event_on_that_cannot_be_encoded_all_are_counted_and_none_
         s = stand(nursery)
         s.add(3)
         s.writer.add(unstorable(4))
-        s.add(5)
+        s.writer.add(unstorable(5))
         assert [type(error) for error in s.told] == [StoreFailure]
         assert "event 4 of session 'w' cannot be stored" in str(s.told[0])
         await trio.sleep(WINDOW * 3)
@@ -449,10 +470,12 @@ async def test_close_writes_what_is_left_lets_go_once_and_ends_the_background(au
         await wait_all_tasks_blocked()
         await s.writer.close()
         await wait_all_tasks_blocked()
-        assert (s.since(), s.sink.asked, s.sink.released, s.running) == ([0.0], [(3, 1, True)], 1, 0)
+        assert (set(s.since()), s.sink.asked[-1][2], s.sink.released, s.running) == ({0.0}, True, 1, 0)
+        assert [record for _, _, records, _ in s.sink.writes for record in records] == RECORDS[3:4]
+        asked = s.sink.asked
         await s.writer.close()
         await s.writer.flush()  # all is durable: nothing is left to be refused
-        assert (len(s.sink.writes), s.sink.released) == (1, 1)
+        assert (s.sink.asked, s.sink.released) == (asked, 1)
         with pytest.raises(MisuseError, match="O4"):
             s.add(4)
         assert (s.writer.accepted, s.told) == (4, [])
@@ -470,6 +493,18 @@ async def test_a_close_that_fails_lets_go_all_the_same_and_every_further_one_rai
         with pytest.raises(StoreFailure, match="session 'w' is closed"):
             await call()
     assert (s.sink.released, len(s.sink.writes)) == (1, 1)
+
+
+@pytest.mark.rule("P1")
+async def test_a_close_that_could_not_sync_what_was_written_says_so_each_time() -> None:
+    s = stand(None)
+    s.add(3)
+    await s.writer.written()
+    s.sink.failures = [NO_ROOM]
+    for _ in range(2):
+        with pytest.raises(StoreFailure):
+            await s.writer.close()
+    assert (s.sink.released, s.sink.asked) == (1, [(3, 1, False), (4, 0, True)])
 
 
 @pytest.mark.rule("P2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from treadle.session import (
     TurnEnd,
     TurnStart,
     UserMessageAdded,
+    encode_event,
     new_header,
     repair,
 )
@@ -84,6 +86,7 @@ def not_started(call: str) -> ToolResultAdded:
         ((*ENDED, put(TWO)), []),
         ((TurnStart(1),), [TurnEnd(1, Interrupted())]),
         (OPEN, [UserMessageAdded(ONE), TurnEnd(1, Interrupted())]),
+        ((*OPEN, UserMessageAdded(ONE)), [TurnEnd(1, Interrupted())]),
         # a message put back is pending again and enters no history
         ((*OPEN, put(ONE)), [TurnEnd(1, Interrupted())]),
         # one that was cancelled is gone
@@ -211,6 +214,10 @@ def test_a_seed_is_marked_where_all_of_it_is_inherited(inherited: int, marked: b
     assert [(entry.data.inherited, entry.data.parent) for entry in session.events[5:]] == [(5, "s")] * marked
 
 
+def test_nothing_is_inherited_of_an_empty_seed() -> None:
+    assert list(seeded_session(new_header("n", "/work", 1), []).events) == []
+
+
 @pytest.mark.rule("O13", "S5")
 @pytest.mark.parametrize(
     ("inherited", "seed", "words"),
@@ -222,6 +229,7 @@ def test_a_seed_is_marked_where_all_of_it_is_inherited(inherited: int, marked: b
         (0, lambda events: [*events[:1], "no event"], "event 1 must be a treadle.Event, not str"),
         (0, lambda events: [*events, Event("turn/start", 5, 0, TurnStart(7))], r"event 5 breaks a rule.*first 5 events"),
         (0, lambda events: [*events, Event("check/strange", 5, 0, {"lone": "\ud800"})], "event 5 cannot be recorded"),
+        (0, lambda events: [*events, Event("check/strange", 5, 0, {"no": math.nan})], r"event 5 cannot be recorded: .*O13"),
     ],
 )  # fmt: skip
 def test_a_seed_that_could_not_be_resumed_is_refused_with_what_of_it_could(
@@ -230,3 +238,13 @@ def test_a_seed_that_could_not_be_resumed_is_refused_with_what_of_it_could(
     header = new_header("n", "/work", 1, inherited=inherited, parent_session="s")
     with pytest.raises(MisuseError, match=words):
         seeded_session(header, seed(whole()))
+
+
+@pytest.mark.rule("O13", "X3")
+def test_an_event_of_a_seed_is_measured_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = max([len(encode_event(entry)) for entry in whole()])
+    monkeypatch.setattr("treadle.checks.stored.MAX_EVENT_BYTES", longest)
+    assert seeded_session(new_header("n", "/work", 1), whole())
+    monkeypatch.setattr("treadle.checks.stored.MAX_EVENT_BYTES", longest - 1)
+    with pytest.raises(MisuseError, match=f"cannot be recorded: .*it is {longest} bytes"):
+        seeded_session(new_header("n", "/work", 1), whole())

@@ -66,7 +66,6 @@ class _Turn:
                 self._enter(data)
             case StepEnd():
                 self.step = None
-                self.accepted.clear()
             case AssistantMessageAdded():
                 self.asked = [call.call_id for call in data.message.calls]
                 self.called.clear()

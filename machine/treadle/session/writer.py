@@ -186,7 +186,7 @@ class BatchWriter:
         self._written += len(queue)
         if durable:
             self._durable = self._written
-        self._failing = self._failing and self._stopped is not None
+        self._failing = self._stopped is not None
         if not self._queue:
             self._hurry.set()
 
@@ -210,7 +210,7 @@ class BatchWriter:
     # --- the background -----------------------------------------------------------------------------------------------
 
     def _tick_soon(self) -> None:
-        if self._queue and not self._ticking and self._spawn is not None:
+        if self._queue and self._spawn is not None:
             self._ticking = True
             self._hurry = trio.Event()
             if self._bytes >= self._full:

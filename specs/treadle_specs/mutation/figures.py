@@ -88,8 +88,13 @@ def table(all_of: Sequence[Json]) -> str:
 
 
 def sight(all_of: Sequence[Json]) -> str:
-    """What each layer notices by itself, of runs that asked every layer."""
-    lines = ["| part | layer | notices | of |", "| --- | --- | ---: | ---: |"]
+    """What each layer notices, of what it was asked about."""
+    lines = ["| part | layer | notices | of | asked |", "| --- | --- | ---: | ---: | --- |"]
     for each in all_of:
-        lines += [f"| {each['part']} | {layer} | {seen} | {of} |" for layer, (seen, of) in each["seen"].items()]
+        asked = "about each" if each["every"] else "in turn"
+        lines += [
+            f"| {each['part']} | {layer} | {seen} | {of} | {asked} |"
+            for layer, (seen, of) in each["seen"].items()
+            if of
+        ]
     return "\n".join(lines)

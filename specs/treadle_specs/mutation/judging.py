@@ -25,9 +25,9 @@ Say = Callable[[str, str], None]
 """Tells the process that watches: a kind (``layer``, ``test``, ``killed``), and what."""
 LOOK = 0.25
 """Seconds between one look at a silent process and the next."""
-ASLEEP = 24
+ASLEEP = 16
 """So many looks at a process whose threads all sleep, and that has done nothing since, make a hang."""
-COMPUTING = 10.0
+COMPUTING = 3.0
 """Seconds of processor time that one test may take."""
 LAYER = 240.0
 """The same for a layer that is no test."""

@@ -256,7 +256,7 @@ survive; {score["seconds"]:,} s.
 def _mutation() -> str:
     """From the figures that runs of mutation have kept: a whole one is no matter of minutes."""
     kept = list(json.loads(FIGURES.read_text(encoding="utf-8")).values())
-    first, every = ([each for each in kept if each["every"] is asked] for asked in (False, True))
+    first = [each for each in kept if not each["every"]]
     left = [f"- {each['part']}: `{name}`" for each in first for name in each["survivors"]]
     return f"""\
 ## Mutants of the code that decides
@@ -276,9 +276,10 @@ import: tables and what arguments are by default; of those, the lifecycle table 
 
 {"Noticed by nobody so far:" if left else "None survives of those that were tried."}
 {chr(10).join(["", *left]) if left else ""}
-What each layer notices by itself, of a sample that any layer notices:
+What each layer notices of what it was asked about, of those that any layer notices; unless every layer was asked, a later one
+gets what the earlier ones missed:
 
-{sight(every)}
+{sight(kept)}
 
 What a layer cannot see: the own tests of the kernel state decisions one by one and leave whole turns to those of the loop; the
 explorer sees nothing outside the kernel and, with one message alive, no order among several; the stateful suite knows the
