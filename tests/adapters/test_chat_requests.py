@@ -174,11 +174,11 @@ def test_an_error_result_says_so_with_its_code() -> None:
 
 
 def test_content_that_is_no_text_is_named() -> None:
-    image = BLOCKS.build({"type": "image", "data": "…"})
-    assert result(Text("see "), image) == "see [image: not shown]"
+    image = BLOCKS.build({"type": "sketch", "data": "…"})
+    assert result(Text("see "), image) == "see [sketch: not shown]"
     assert result(Reasoning("hm")) == "[reasoning: not shown]"
     (message,) = sent(UserMessage("u2", (image,)))
-    assert message["content"] == "[image: not shown]"
+    assert message["content"] == "[sketch: not shown]"
 
 
 @pytest.mark.parametrize(

@@ -248,13 +248,13 @@ async def test_huge_output_is_cut_at_a_character_and_says_so_without_blocking_th
 async def test_the_limit_is_for_all_blocks_of_a_result_together() -> None:
     @tool(max_result_bytes=256)
     async def many() -> Any:
-        return [Text("a" * 200), OpaqueBlock({"type": "image", "data": "i" * 999}), Text("b" * 200), Text("c")]
+        return [Text("a" * 200), OpaqueBlock({"type": "sketch", "data": "i" * 999}), Text("b" * 200), Text("c")]
 
     async with stage(Answer(calls=[Call("many")]), tools=[many]) as s:
         await s.ask("a")
         first, image, second, third = s.facts(ToolResultAdded)[0].content
         assert first.text == "a" * 200
-        assert image == OpaqueBlock({"type": "image", "data": "i" * 999})
+        assert image == OpaqueBlock({"type": "sketch", "data": "i" * 999})
         assert second.text.startswith("b" * 56 + "\n[cut: 56 of 200")
         assert third.text == "\n[cut: 0 of 1 characters shown]"
 

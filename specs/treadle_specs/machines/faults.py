@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from treadle.agent.agent import Agent
 from treadle.agent.delivery import Receipt
+from treadle.checks import stored
 from treadle.host import subagent
 from treadle.host.presets.presets import Presets
 from treadle.host.presets.revisions import Lease, Revision
@@ -110,15 +111,15 @@ FAULTS: tuple[Fault, ...] = (
     _fault(HOST, "what a listener causes is told in between", "H4", Outbox, "later",
            "if not self.telling:", "if True:"),
     _fault(HOST, "a listener that was taken out hears on", "H3", outbox, "emit", "if listener.alive:", "if True:"),
-    _fault(HOST, "frames are not counted", "Q9", Frames, "chunk", "self._index += 1", "pass"),
+    _fault(HOST, "frames are not counted", "Q9", Frames, "chunk", "self._index = index + 1", "pass"),
     _fault(HOST, "a parent is gone before its children", "O6", Life, "_unwind",
            "for child in self._below:", "for child in ():"),
     _fault(HOST, "a disposal drops what it is to keep", "O4", Life, "dispose",
            "driver.dispose(keep_inbox, drained.set)", "driver.dispose(False, drained.set)"),
     _fault(HOST, "a tool's child is left behind", "O6", subagent.Delegation, "__call__",
            "await handle.dispose()", "pass"),
-    _fault(HOST, "turns are counted anew after a resume", "L4", factory, "restore",
-           "turn = max(turn, data.turn)", "turn = 0"),
+    _fault(HOST, "turns are counted anew after a resume", "L4", stored, "end_of_log",
+           "turn = data.turn", "pass"),
     _fault(HOST, "a task that fails unseen is not told", "N8", RUN, fx.Maintain,
            "if task.unseen is not None:", "if False:"),
     _fault(WRITER, "who waits for a write is not woken", "P1", BatchWriter, "_write",
