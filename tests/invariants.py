@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treadle import AssistantMessage, Event, Message, ModelRequest, Session, ToolResultMessage
-from treadle.checks.monitor import LogMonitor
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -16,6 +15,7 @@ from treadle.session import (
     decode_event,
     encode_event,
 )
+from treadle.testing import LogMonitor
 
 
 def check_invariants(session: Session, requests: Iterable[ModelRequest] = ()) -> None:

@@ -10,12 +10,11 @@ from attrs import asdict
 
 from tests.kernel.test_kernel import ANSWER, CALLS, feed, in_admission, in_request, in_tools
 from tests.stage import message, note
-from treadle import ByUser, MisuseError
+from treadle import ByDisposal, ByUser, MisuseError
 from treadle.errors import DuplicateMessage, InvalidTrigger
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.session import AssistantAttempt, ToolResultAdded
-from treadle.words.reasons import ByDisposal
 
 FIRST, SECOND = ToolResultAdded("c1"), ToolResultAdded("c2")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from treadle import ToolCall
 from treadle.errors import InvalidTrigger
 from treadle.kernel.schedule import Schedule
-from treadle.words.messages import ToolCall
 
 
 def schedule(count: int, pool: int = 2) -> Schedule:

@@ -13,8 +13,7 @@ from attrs import define, field
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from treadle import MisuseError, SessionLocked, StoreFailure
-from treadle.session import BatchWriter, Event, encode_event
-from treadle.session.writer import WINDOW
+from treadle.session import WINDOW, BatchWriter, Event, encode_event
 from treadle_specs.kits.store_bench import sample
 
 EVENTS: list[Event] = list(sample("w", 4).events)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from treadle import State
 from treadle.kernel import commands as calls
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
@@ -18,7 +19,7 @@ from treadle.kernel import kernel as kernels
 from treadle.kernel import outcomes
 from treadle.kernel.pending import Inbox, normalize
 from treadle.kernel.schedule import Schedule
-from treadle.kernel.state import KernelState, State
+from treadle.kernel.state import KernelState
 from treadle.words import events as ev
 
 from .faults import Fault, Patch

@@ -10,11 +10,10 @@ from typing import Any
 
 from attrs import frozen
 
-from treadle import UserMessage
+from treadle import ByDisposal, UserMessage
 from treadle.agent import Target
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
-from treadle.words.reasons import ByDisposal
 
 from ..model.agent import IDLE, STEP, TURN
 from ..model.model import Model

@@ -5,11 +5,11 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, cast
 
+from treadle import State
 from treadle.kernel import effects as fx
 from treadle.kernel.effects import RunTools
 from treadle.kernel.kernel import Kernel
 from treadle.kernel.pending import Entry
-from treadle.kernel.state import State
 from treadle.words import events as ev
 from treadle.words import reasons as why
 

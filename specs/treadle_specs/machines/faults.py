@@ -7,12 +7,10 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, Literal
 
-from treadle.agent.agent import Agent
-from treadle.agent.delivery import Receipt
+from treadle import Agent, Receipt
 from treadle.checks import stored
 from treadle.host import subagent
-from treadle.host.presets.presets import Presets
-from treadle.host.presets.revisions import Lease, Revision
+from treadle.host.presets.revisions import Revision
 from treadle.kernel import effects as fx
 from treadle.loop import factory, outbox, pipeline, request, retry, runner, scheduler
 from treadle.loop.attempt_frames import Frames
@@ -23,7 +21,8 @@ from treadle.loop.life import Life
 from treadle.loop.outbox import Outbox
 from treadle.loop.runner import Runner
 from treadle.loop.scheduler import Crew
-from treadle.session.writer import BatchWriter
+from treadle.presets import Lease, Presets
+from treadle.session import BatchWriter
 
 from ..conformance.faults import Fault, Patch
 

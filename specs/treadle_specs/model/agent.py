@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from treadle import Failure, ToolCall, UserMessage
+from treadle.agent import Target
 from treadle.kernel import effects as fx
 from treadle.words import events as ev
 from treadle.words import reasons as why
-from treadle.words.events import Target
-from treadle.words.failures import Failure
-from treadle.words.messages import ToolCall, UserMessage
 
 TURN: Target = "next-turn"
 STEP: Target = "next-step"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from treadle import UserMessage
+from treadle.agent import Target
 from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, MisuseError
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.words import reasons as why
-from treadle.words.events import Target
-from treadle.words.messages import UserMessage
 
 from .agent import CONVERGING, DISPOSING, GONE, IDLE, MAINTAINING, STEP, TURN, Agent, Entry
 

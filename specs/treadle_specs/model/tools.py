@@ -6,12 +6,11 @@ result is recorded. Calls leave ``unstarted`` in the model's order, and are sett
 
 from __future__ import annotations
 
+from treadle import Failure, UserMessage
 from treadle.errors import InvalidTrigger
 from treadle.kernel import inputs as i
 from treadle.kernel.effects import RunTools
 from treadle.words import events as ev
-from treadle.words.failures import Failure
-from treadle.words.messages import UserMessage
 
 from .agent import DISPOSING, OPEN, STEP, Agent
 

@@ -8,13 +8,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from treadle import Event, TreadleError
+from treadle import ByDisposal, Event, TreadleError
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
 from treadle.kernel.schedule import FINISHED, REFUSED
 from treadle.words.events import type_of
-from treadle.words.reasons import ByDisposal
 from treadle_specs import run_cases
 from treadle_specs.exploration.alphabet import CALLS, Alphabet
 from treadle_specs.exploration.lockstep import Pair, beginning, follow

@@ -8,11 +8,11 @@ from typing import Any, get_args
 import pytest
 
 from treadle import ByUser, Session, SessionHeader
-from treadle.checks.monitor import LogMonitor
 from treadle.errors import InvalidTrigger
 from treadle.kernel import effects as fx
 from treadle.kernel import inputs as i
 from treadle.kernel.kernel import Kernel
+from treadle.testing import LogMonitor
 from treadle_specs.conformance.faults import planted
 from treadle_specs.conformance.kernel_faults import KERNEL_FAULTS
 from treadle_specs.exploration.alphabet import CALLS, Alphabet
