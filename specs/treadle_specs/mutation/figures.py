@@ -39,6 +39,7 @@ def figures(run: Run) -> Json:
         "equivalent": sum(1 for each in run.verdicts if not each.killed and equivalent(each.mutant)),
         "survivors": [str(mutant) for mutant in survivors(run.verdicts)],
         "hanging": sum(1 for each in run.verdicts if any("hangs in" in what for what in each.killed.values())),
+        "asked": list(dict.fromkeys([layer for each in run.verdicts for layer in each.tried if layer != "swap"])),
         "first": dict(first.most_common()),
         "seen": {layer: [seen[layer], asked[layer]] for layer in asked if layer != "swap"},
         "seconds": round(sum(verdict.seconds for verdict in run.verdicts), 1),
@@ -67,8 +68,8 @@ def saved(path: Path, kept: dict[str, Json]) -> None:
 def table(all_of: Sequence[Json]) -> str:
     """The figures as a table in Markdown: by part, who noticed first."""
     lines = [
-        "| part | mutants | tried | killed | of them by hanging | equivalent | survive | score | first noticed by | seconds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
+        "| part | mutants | tried | killed | of them by hanging | equivalent | survive | score | asked | first noticed by | seconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: |",
     ]
     for each in all_of:
         by = ", ".join([f"{layer} {count}" for layer, count in each["first"].items()])

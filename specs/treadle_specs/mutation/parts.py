@@ -105,8 +105,8 @@ PARTS = (
             *(f"loop/{name}.py" for name in ("outbox", "prompt", "request", "request_state", "retry", "runner")),
             *(f"loop/{name}.py" for name in ("scheduler", "turn_end")),
         ),
-        ("loop",),
-        ("agent", "reports", "session", "hooks", "host", "prompt"),
+        ("loop", "prompt"),
+        ("agent", "reports", "session", "hooks", "host"),
         (("stateful suite", stateful),),
     ),
     Part(

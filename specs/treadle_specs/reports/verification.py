@@ -261,9 +261,9 @@ def _mutation() -> str:
     return f"""\
 ## Mutants of the code that decides
 
-    python -m treadle_specs.mutation --part kernel          # each mutant of one part
-    python -m treadle_specs.mutation --quick --sample 12    # some of each part, as the gate does
-    bash .ci/mutation                                       # everything, and these figures: an hour or more
+    python -m treadle_specs.mutation --part writer                        # each mutant of one part
+    python -m treadle_specs.mutation --part kernel --quick --sample 12    # some of it, as the gate does
+    bash .ci/mutation                                                     # everything, and these figures: an hour or more
 
 A comparison turned round, an operand, a `not`, a statement or an argument's place changed, a branch never or always
 taken, a constant altered, nothing returned: each in one function, in a process forked for it. The layers are asked from the
