@@ -1,0 +1,79 @@
+"""Serving rigs on stdin and stdout: what is imported once serves every run, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from .refusals import Refused
+from .rig import Rig
+
+AGAIN = 75
+"""The status with which the process of a run asks for the next one."""
+
+
+def main(make: Callable[[], Rig]) -> None:
+    """Serve one run after the other; each has a rig of its own, in a process forked for it where there is ``fork``.
+
+    Whatever the driver prints goes to stderr: it is no reply. Ends the process.
+
+    Args:
+        make: makes a fresh rig.
+    """
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    if not hasattr(os, "fork"):
+        while serve(make(), sys.stdin.buffer, replies):
+            pass
+        os._exit(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        child = os.fork()
+        if child == 0:
+            again = serve(make(), sys.stdin.buffer, replies)
+            sys.stderr.flush()
+            os._exit(AGAIN if again else 0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status != AGAIN:
+            os._exit(status if status >= 0 else 128 - status)
+
+
+def serve(rig: Rig, requests: BinaryIO, replies: BinaryIO) -> bool:
+    """Answer each line with one line, until ``close`` or the end of the input; returns whether another run follows."""
+    while line := requests.readline():
+        request: Any = None
+        try:
+            request = json.loads(line)
+        except ValueError as error:
+            reply: dict[str, Any] = refusal(None, "invalid", f"no JSON: {error}")
+        else:
+            reply = answered(rig, request)
+        replies.write(json.dumps(reply).encode("ascii") + b"\n")
+        replies.flush()
+        if isinstance(request, dict) and request.get("do") == "close" and reply["ok"]:
+            return bool(request.get("reset"))
+    return False
+
+
+def answered(rig: Rig, request: Any) -> dict[str, Any]:
+    """The reply to one request."""
+    if not isinstance(request, dict):
+        return refusal(None, "invalid", "a request is an object")
+    number = request.get("id")
+    try:
+        return {"id": number, "ok": True, **rig.apply(request)}
+    except Refused as why:
+        return refusal(number, why.code, str(why))
+    except Exception as error:
+        traceback.print_exc()
+        return refusal(number, "internal", repr(error))
+
+
+def refusal(number: Any, code: str, message: str) -> dict[str, Any]:
+    """A reply that refuses."""
+    return {"id": number, "ok": False, "error": {"code": code, "message": message}}
