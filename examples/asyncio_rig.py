@@ -9,7 +9,7 @@ from treadle_specs.rigkit import Refused, Rig, assistant, main, result, user
 
 
 class Toy(Rig):
-    name, version = "asyncio-toy", "2"
+    name, version, features = "asyncio-toy", "1", ("streamed-text", "started-calls", "steer", "queue")
 
     def __init__(self):
         super().__init__()

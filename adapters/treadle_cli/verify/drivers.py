@@ -27,7 +27,7 @@ Seconds = Annotated[float, Parameter(validator=Number(gt=0, lt=1e9))]
 def conform(
     *,
     rig: RigCommand = command.OUR_OWN,
-    profile: Literal["core", "full"] = "full",
+    profile: Literal["fair", "core", "full"] = "full",
     core: Annotated[bool, Parameter(negative=())] = False,
     seconds: Seconds = command.SECONDS,
     examples: Count | None = None,

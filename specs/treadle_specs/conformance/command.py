@@ -34,6 +34,7 @@ from .process_rig import ProcessRig, Rigs
 from .profiles import LEAST
 from .progress import Progress, in_ci
 from .sequence import draw_script
+from .replays import rule_of
 from .shrinking import played
 from .verdicts import Verdict
 
@@ -65,7 +66,7 @@ def conform(
 
     Args:
         rig: starts the driver, once per run.
-        profile: whose rules it is held to: ``core`` or ``full``; the cases are run with ``full`` alone.
+        profile: whose rules it is held to: ``fair``, ``core`` or ``full``; the cases are run with ``full`` alone.
         seconds: wall time of the property suite; no bound when ``None``.
         examples: runs of the property suite at most.
         seed: where drawing begins; fresh unless given, and the same each time in CI.
@@ -87,7 +88,7 @@ def conform(
     progress = Progress(plan)
     before = corpus.kept(kept) if kept is not None else []
     verdict = check_command(rig, plan, corpus=before, tell=progress.found)
-    if cases and profile != "core" and verdict.known.judgeable:
+    if cases and not plan.core and verdict.known.judgeable:
         check_cases(rig, verdict, tell=progress.cases)
     progress.done()
     if kept is not None:
@@ -133,10 +134,8 @@ def replayed(script: dict[str, Any], command: str, timeout: float = TIMEOUT_S) -
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
-            played(
-                ProcessRig(Rigs(command, timeout, reuse=False)),
-                [fill(step, folder) for step in corpus.steps_of(script)],
-            )
+            steps = [fill(step, folder) for step in corpus.steps_of(script)]
+            played(ProcessRig(Rigs(command, timeout, reuse=False)), steps, rule_of(script))
         except Violation as broken:
             again = str(script["name"]).endswith(broken.message)
             return ("still broken" if again else f"broken: {broken}"), 1

@@ -13,6 +13,7 @@ from attrs import evolve
 from .. import run_cases
 from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
+from .fair.runs import play_fair_again
 from .findings import Findings
 from .ledger import Json
 from .local import TICKS, MakeRig, Rig
@@ -104,7 +105,7 @@ def _checked(
         return verdict
     again = Findings(plan.seconds and plan.seconds * SEARCHING, rules=plan.rules)
     again.tell = _telling("corpus", tell)
-    play_again(make_rig, corpus, again)
+    (play_fair_again if plan.profile == "fair" else play_again)(make_rig, corpus, again)
     found = searched(_left(plan, began), known)
     found.add(again)
     verdict.take(found)

@@ -49,4 +49,4 @@ class Plan:
     @property
     def core(self) -> bool:
         """Whether only what every driver has is asked for."""
-        return self.profile == "core"
+        return self.profile != "full"

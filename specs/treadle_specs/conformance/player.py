@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..exploration.violation import Violation, require
-from ..run_cases import compact_gate, fill
+from ..run_cases import compact_gate
 from .ledger import Json, items
 from .local import TICKS, Rig
 from .monitor import Monitor
@@ -142,17 +141,6 @@ def replay(rig: Rig, steps: Sequence[Json], verdict: Callable[[], None] = lambda
         player.play({key: value for key, value in step.items() if key not in _CHECKS})
     player.finish()
     return player
-
-
-def replay_script(script: Json, rig: Rig) -> Player:
-    """Play a saved script.
-
-    Raises:
-        Violation: the rule is still broken, or another one is.
-    """
-    opening: Json = {"do": "open", "session": "s1", **script.get("open", {})}
-    with tempfile.TemporaryDirectory() as folder:
-        return replay(rig, [fill(step, folder) for step in [opening, *script["steps"]]])
 
 
 _CHECKS: frozenset[Any] = frozenset({"ok", "code", "log", "notices"})

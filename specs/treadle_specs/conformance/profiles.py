@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from .fair.rules import EVIDENT, FAIR, PROMISED, WITHOUT
+
 SUITE: tuple[str, ...] = (
     *("C1", "C2", "C3", "C4", "C5", "C6", "C8", "C9", "C11", "D4", "D6", "D7", "D8", "I1", "I2", "I5", "I6", "I9"),
     *("K3", "K5", "K6", "L4", "L5", "L7", "L8", "L9", "M1", "N1", "N2", "N3", "N4", "N6", "N7", "O1", "O4", "Q1", "Q5"),
@@ -14,19 +16,23 @@ CORE: tuple[str, ...] = tuple(
     [rule for rule in SUITE if rule not in ("C8", "D8", "I2", "I9", "K3", "L8", "M1", "N6", "T6", "T9", "T12")]
 )
 """Those of them that turns, steps, tools, steering, cancel and dispose put at stake."""
-PROFILES: Mapping[str, tuple[str, ...]] = {"core": CORE, "full": SUITE}
+PROFILES: Mapping[str, tuple[str, ...]] = {"fair": tuple(FAIR), "core": CORE, "full": SUITE}
+SEEN: Mapping[str, str] = {"fair": EVIDENT, "core": "N3", "full": "N3"}
+"""The rule of each profile that any turn puts at stake: without it nothing was seen of the driver."""
 NEEDS: Mapping[str, str] = {
     "D8": "reservation",
     "I9": "update",
     "M1": "maintenance",
     "N6": "seq",
     "T12": "request-gate",
+    **PROMISED,
 }
 """The feature without which there is nothing to hold a rule against."""
 LACKING: Mapping[str, tuple[str, ...]] = {
     "C8": ("pre-step", "turn-stopping", "request-error"),
     "I2": ("inbox",),
     "T12": ("request",),
+    **WITHOUT,
 }
 """A rule cannot be put at stake when all of these are lacking: verbs, options, kinds of gates."""
 LEAST = 3

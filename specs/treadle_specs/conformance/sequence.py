@@ -8,7 +8,7 @@ from typing import Any
 from .. import run_cases
 from ..exploration.violation import Violation
 from .local import Json, Rig
-from .player import replay_script
+from .replays import replay_script
 
 LONGEST = 70
 """How many characters of a line are drawn."""

@@ -10,7 +10,7 @@ from ..protocol.fault import RigFault
 from .findings import RIG, TESTER, Broken
 from .ledger import Json
 from .local import MakeRig, Rig
-from .player import replay
+from .replays import play_script
 
 TRIES = 300
 """So often at most a script is played while it is shortened."""
@@ -72,7 +72,7 @@ def _simpler(steps: list[Json]) -> Iterator[list[Json]]:
 def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> str | None:
     """What a script shows: the message of a rule that it breaks, of that one if it is named; nothing when none."""
     try:
-        played(make_rig(), steps)
+        played(make_rig(), steps, rule or "")
     except Violation as broken:
         return broken.message if rule in (None, broken.rule) else None
     except RigFault as fault:
@@ -82,10 +82,10 @@ def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> 
     return None
 
 
-def played(rig: Rig, steps: list[Json]) -> None:
-    """Play the steps of a script on a rig, and end it; see ``replay``."""
+def played(rig: Rig, steps: list[Json], rule: str = "") -> None:
+    """Play the steps of a script on a rig, looking for a rule, and end it; see ``play_script``."""
     try:
-        replay(rig, steps)
+        play_script(rig, steps, rule)
     except BaseException:
         drop: Callable[[], None] = getattr(rig, "drop", rig.stop)
         drop()

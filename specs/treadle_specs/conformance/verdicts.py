@@ -9,7 +9,7 @@ from attrs import define, field
 from ..protocol.fault import RigFault
 from .findings import RIG, TESTER, Broken, Findings
 from .plan import Plan
-from .profiles import PROFILES, inapplicable
+from .profiles import PROFILES, SEEN, inapplicable
 from .stakes import Stakes
 from .survey import Survey
 
@@ -41,7 +41,8 @@ class Verdict:
         runs: how many runs were made.
         stakes: how often each rule was at stake in them.
         broken: rules that do not hold.
-        masked: runs that ended at a rule that was known to be broken, or not asked for.
+        masked: what could not be seen: runs that ended at a rule that was known to be broken, or not asked for; with the
+            fair profile, where a run goes on, later breaks of a rule in a run that had broken it.
         faults: how the rig broke the protocol.
         cases: how the packaged cases went.
         seconds: how long it took.
@@ -79,7 +80,7 @@ class Verdict:
             return BROKEN
         if any(one.rule in (RIG, TESTER) for one in self.broken):
             return FAULT
-        if not self.stakes["N3"]:
+        if not self.stakes[SEEN[self.plan.profile]]:
             return NOTHING
         return UNEXERCISED if self.rules_that_are("not exercised") else CONFORMS
 
