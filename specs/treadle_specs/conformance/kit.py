@@ -105,7 +105,10 @@ def _checked(
         return verdict
     again = Findings(plan.seconds and plan.seconds * SEARCHING, rules=plan.rules)
     again.tell = _telling("corpus", tell)
-    (play_fair_again if plan.profile == "fair" else play_again)(make_rig, corpus, again)
+    if plan.profile == "fair":
+        play_fair_again(make_rig, corpus, again, known)
+    else:
+        play_again(make_rig, corpus, again)
     found = searched(_left(plan, began), known)
     found.add(again)
     verdict.take(found)

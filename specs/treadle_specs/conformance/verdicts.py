@@ -62,7 +62,7 @@ class Verdict:
         """Take what a search found."""
         self.runs, self.stakes, self.masked = found.runs, found.stakes, found.masked
         self.faults = list(found.faults)
-        self.broken = sorted(found.broken.values(), key=lambda one: one.rule)
+        self.broken = sorted(found.broken.values(), key=lambda one: (one.rule[:1], len(one.rule), one.rule))
         for one in self.broken:
             one.expected = one.rule in self.plan.expected
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import signal
@@ -33,14 +35,31 @@ def main(make: Callable[[], Rig]) -> None:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
+        loaded, telling = os.pipe()
         child = os.fork()
         if child == 0:
+            os.close(loaded)
             again = serve(make(), sys.stdin.buffer, replies)
+            if again:
+                with contextlib.suppress(OSError):
+                    os.write(telling, "\n".join(sys.modules).encode())
             sys.stderr.flush()
             os._exit(AGAIN if again else 0)
+        os.close(telling)
+        _load(loaded)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status != AGAIN:
             os._exit(status if status >= 0 else 128 - status)
+
+
+def _load(loaded: int) -> None:
+    """Import what a run imported when it needed it, so that the next ones find it there."""
+    with os.fdopen(loaded, encoding="utf-8") as pipe:
+        names = pipe.read().split("\n")
+    for name in names:
+        if name and name not in sys.modules:
+            with contextlib.suppress(Exception, SystemExit):
+                importlib.import_module(name)
 
 
 def serve(rig: Rig, requests: BinaryIO, replies: BinaryIO) -> bool:

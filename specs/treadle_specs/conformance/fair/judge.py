@@ -6,6 +6,8 @@ the first, and no other rule is hidden by it.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..ledger import NEXT_STEP, Json
 from ..stakes import Stakes
 from .pairing import unpaired
@@ -18,7 +20,7 @@ class Judge:
 
     Attributes:
         broken: what was wrong, by rule; the first time that it was.
-        masked: how often a rule was broken that the run had broken before.
+        masked: how often each rule was broken again.
         stakes: how often each rule was at stake.
         gates: those that wait.
         running: the status that was told last.
@@ -26,7 +28,7 @@ class Judge:
 
     def __init__(self) -> None:
         self.broken: dict[str, str] = {}
-        self.masked = 0
+        self.masked: Counter[str] = Counter()
         self.stakes = Stakes()
         self.gates: list[Json] = []
         self.running = False
@@ -47,7 +49,7 @@ class Judge:
         if holds:
             return
         if rule in self.broken:
-            self.masked += 1
+            self.masked[rule] += 1
         else:
             self.broken[rule] = message
 

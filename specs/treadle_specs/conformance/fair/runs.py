@@ -10,6 +10,7 @@ from ..findings import Enough, Findings
 from ..ledger import NEXT_TURN, Json
 from ..local import MakeRig, Rig
 from ..plan import Plan
+from ..profiles import inapplicable
 from ..survey import Survey
 from .drawing import Drawer
 from .judge import Judge
@@ -93,7 +94,7 @@ def search_fair(make_rig: MakeRig, plan: Plan, known: Survey, found: Findings) -
         known: what the driver has.
         found: where it is recorded.
     """
-    number = plan.seed
+    number, spared = plan.seed, frozenset(inapplicable(plan.profile, known.features, known.lacks))
     while not found.over:
         drawer = Drawer(number, known.lacks)
         number += 1
@@ -104,18 +105,28 @@ def search_fair(make_rig: MakeRig, plan: Plan, known: Survey, found: Findings) -
                 for step in drawer.next(run.judge.gates, running=run.judge.running):
                     run.play(step)
 
-        recorded(make_rig, drawn, found)
+        recorded(make_rig, drawn, found, spared)
 
 
-def play_fair_again(make_rig: MakeRig, scripts: Sequence[list[Json]], found: Findings) -> None:
+def play_fair_again(make_rig: MakeRig, scripts: Sequence[list[Json]], found: Findings, known: Survey) -> None:
     """Play scripts that once broke a rule, and record what they show now."""
+    spared = frozenset(inapplicable("fair", known.features, known.lacks))
     for steps in scripts:
         if not found.over:
-            recorded(make_rig, lambda run, steps=steps: [run.play(step) for step in steps], found)
+            recorded(make_rig, lambda run, steps=steps: [run.play(step) for step in steps], found, spared)
 
 
-def recorded(make_rig: MakeRig, play: Callable[[FairRun], object], found: Findings) -> None:
-    """Play one run to its end and record what it shows; what ends it early hides the rest, and is recorded too."""
+def recorded(
+    make_rig: MakeRig, play: Callable[[FairRun], object], found: Findings, spared: frozenset[str] = frozenset()
+) -> None:
+    """Play one run to its end and record what it shows; what ends it early hides the rest, and is recorded too.
+
+    Args:
+        make_rig: starts the driver.
+        play: makes the requests.
+        found: where it is recorded.
+        spared: rules that the driver is not held to.
+    """
     rig: Rig | None = None
     run: FairRun | None = None
     try:
@@ -135,8 +146,9 @@ def recorded(make_rig: MakeRig, play: Callable[[FairRun], object], found: Findin
             raise
     if run is not None:
         for rule, steps in run.scripts.items():
-            found.note(rule, run.judge.broken[rule], steps)
-        found.masked += run.judge.masked
+            if rule not in spared:
+                found.note(rule, run.judge.broken[rule], steps)
+        found.masked += sum([times for rule, times in run.judge.masked.items() if rule not in spared])
         found.end(run.judge.stakes)
 
 
