@@ -15,6 +15,7 @@ from agent_framework import (
     Content,
     FunctionInvocationLayer,
     FunctionTool,
+    InMemoryHistoryProvider,
     Message,
     MessageInjectionMiddleware,
     function_middleware,
@@ -69,7 +70,9 @@ class AgentFramework(FrameworkRig):
     def open(self, tools):
         self.injection = MessageInjectionMiddleware()
         made = [FunctionTool(name=tool["name"], description="-", func=self.body(tool["name"])) for tool in tools]
-        self.agent = Agent(client=Gated(self), tools=made, middleware=[self.injection, remember])
+        self.agent = Agent(client=Gated(self), tools=made, middleware=[self.injection, remember],
+                           context_providers=[InMemoryHistoryProvider()],  # as injected messages need it
+                           require_per_service_call_history_persistence=True)  # fmt: skip
         self.session = self.agent.create_session()
 
     def body(self, name):

@@ -18,13 +18,19 @@ environment of any framework; the engine for drivers on trio (``treadle_specs.ri
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .framework import FrameworkRig, assistant, result, user
 from .on_asyncio import OnAsyncio
 from .refusals import Refused, ToolError, Unsupported
 from .rig import Gate, Rig
 from .serving import main, serve
 
+NODE = Path(__file__).with_name("rigkit.mjs")
+"""The kit for Node.js."""
+
 __all__ = [
+    "NODE",
     "FrameworkRig",
     "Gate",
     "OnAsyncio",

@@ -6,7 +6,6 @@ replaced by one that goes through ``model``, and its tools by ones that go throu
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -84,7 +83,7 @@ class FrameworkRig(Rig):
             name = answer["gate"]
             for chunk in answer.get("chunks", []):
                 yield chunk
-                await asyncio.sleep(0)
+                await self.engine.pause()
             end = answer.get("end")
             if isinstance(end, dict):
                 raise RuntimeError(str(end.get("raise") or end.get("error")))
@@ -157,16 +156,13 @@ class FrameworkRig(Rig):
         try:
             if not self.cancelled:
                 await self.turn(text)
-        except asyncio.CancelledError:
-            pass
         except Exception as error:
-            print("the run ended:", repr(error), file=sys.stderr)
+            sys.stderr.write(f"the run ended: {error!r}\n")
             reason = {"reason": "error", "code": type(error).__name__}
-        if self.cancelled:
-            reason = {"reason": "aborted", "cause": "user"}
-        self.running = False
-        self.log("turn/end", turn=self._turn, **reason)
-        self.note("status", status="idle")
+        finally:
+            self.running = False
+            self.log("turn/end", turn=self._turn, **({"reason": "aborted", "cause": "user"} if self.cancelled else reason))
+            self.note("status", status="idle")
 
 
 def user(text: str) -> Json:

@@ -137,6 +137,10 @@ class OnAsyncio:
         """See ``Engine``."""
         return asyncio.Event()
 
+    async def pause(self) -> None:
+        """See ``Engine``."""
+        await asyncio.sleep(0)
+
     def settle(self, waits: Callable[[], bool]) -> None:
         """See ``Engine``."""
         self.loop.run_until_complete(self._watch(waits))

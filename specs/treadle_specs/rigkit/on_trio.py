@@ -42,6 +42,10 @@ class OnTrio:
         """See ``Engine``."""
         return trio.Event()
 
+    async def pause(self) -> None:
+        """See ``Engine``."""
+        await trio.lowlevel.checkpoint()
+
     def settle(self, waits: Callable[[], bool]) -> None:
         """See ``Engine``."""
         del waits

@@ -27,6 +27,10 @@ class Engine(Protocol):
         """Something with ``set()``, and ``wait()`` to be awaited."""
         ...
 
+    async def pause(self) -> None:
+        """Let others go on."""
+        ...
+
     def settle(self, waits: Callable[[], bool]) -> None:
         """Run until nothing but an open gate can go on; ``waits`` says whether one is open."""
         ...

@@ -1,0 +1,70 @@
+"""Hold the drivers of other projects to the fair profile, each in a virtual environment of its own.
+
+    python examples/rigs/run.py pydantic_ai              # installs the pinned version into .rigs/, runs, keeps the report
+    python examples/rigs/run.py --install pydantic_ai    # installs it, and no more
+
+The report goes to ``examples/rigs/reports/``; ``python -m treadle_specs.reports.conformance_table --write`` makes
+``docs/conformance.md`` from all of them. The rigs of this repository itself, `asyncio_toy` and `node_toy`, need no install.
+"""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+KEPT = ROOT / ".rigs"
+TOYS = {"asyncio_toy": f"{sys.executable} examples/asyncio_rig.py", "node_toy": "node examples/node_rig.mjs"}
+OPTIONS = ["--profile", "fair", "--seconds", "60", "--seed", "1", "--jobs", "1", "--no-corpus"]
+
+
+def pinned(rig: Path) -> list[str]:
+    """What the script asks for in its first lines."""
+    block = re.search(r"^# /// script\n(.*?)^# ///$", rig.read_text(encoding="utf-8"), re.M | re.S)
+    assert block is not None, f"{rig.name} names no versions"
+    return tomllib.loads(re.sub(r"^# ?", "", block[1], flags=re.M))["dependencies"]
+
+
+def environment(name: str) -> Path:
+    """The interpreter of a framework's own environment, which is made when it is not there."""
+    folder = KEPT / name
+    python = folder / "bin" / "python"
+    done = folder / "installed"
+    wanted = "\n".join(pinned(HERE / f"{name}_rig.py"))
+    if not done.is_file() or done.read_text(encoding="utf-8") != wanted:
+        if uv := shutil.which("uv"):
+            subprocess.run([uv, "venv", "-q", "--clear", folder], check=True)
+            subprocess.run([uv, "pip", "install", "-q", "--python", python, *wanted.split("\n")], check=True)
+        else:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            subprocess.run([python, "-m", "pip", "install", "-q", *wanted.split("\n")], check=True)
+        done.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def main(words: list[str]) -> int:
+    """Install, run and report each framework that is named."""
+    names = [word for word in words if not word.startswith("-")]
+    for name in names:
+        rig = TOYS.get(name) or f"{environment(name)} {(HERE / f'{name}_rig.py').relative_to(ROOT)}"
+        if "--install" in words:
+            continue
+        report = HERE / "reports" / f"{name}.json"
+        report.parent.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "treadle_cli", "conform", "--rig", rig, *OPTIONS, "-f", "json", "-o", report]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "specs")}, check=False)
+        told = json.loads(report.read_text(encoding="utf-8"))
+        told |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "options": OPTIONS}
+        report.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{told['driver']}: {told['verdict']}, {told['runs']} runs; {report.relative_to(ROOT)}")
+    return 0 if names else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
