@@ -28,9 +28,9 @@ def told(messages):
     """The messages of a request, as the protocol has them."""
     for message in messages:
         calls = [one.call_id for one in message.contents if one.type == "function_call"]
-        results = [one.call_id for one in message.contents if one.type == "function_result"]
+        results = [one for one in message.contents if one.type == "function_result"]
         if results:
-            yield from [result(call) for call in results]
+            yield from [result(one.call_id, str(one.result)) for one in results]
         elif str(message.role) == "user":
             yield user(message.text)
         elif str(message.role) == "assistant":

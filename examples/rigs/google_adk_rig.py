@@ -22,11 +22,11 @@ def told(contents):
     for content in contents:
         texts = "".join([part.text for part in content.parts if part.text])
         calls = [part.function_call.id for part in content.parts if part.function_call]
-        results = [part.function_response.id for part in content.parts if part.function_response]
+        results = [part.function_response for part in content.parts if part.function_response]
         if content.role == "model":
             yield assistant(texts, calls)
         else:
-            yield from [result(call) for call in results]
+            yield from [result(one.id, str(one.response)) for one in results]
             if texts:
                 yield user(texts)
 

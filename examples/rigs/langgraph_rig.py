@@ -27,7 +27,7 @@ def told(messages):
         elif message.type == "ai":
             yield assistant(message.content, [call["id"] for call in message.tool_calls])
         elif message.type == "tool":
-            yield result(message.tool_call_id)
+            yield result(message.tool_call_id, str(message.content))
 
 
 class Gated(BaseChatModel):

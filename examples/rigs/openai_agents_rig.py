@@ -27,7 +27,7 @@ def told(items):
                 messages.append(assistant(""))
             messages[-1]["calls"].append(item["call_id"])
         elif kind == "function_call_output":
-            messages.append(result(item["call_id"]))
+            messages.append(result(item["call_id"], str(item["output"])))
         elif item.get("role") == "user":
             messages.append(user(content if isinstance(content, str) else content[0]["text"]))
         elif item.get("role") == "assistant":

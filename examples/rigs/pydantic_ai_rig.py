@@ -25,7 +25,7 @@ def told(messages):
             if isinstance(part, UserPromptPart):
                 yield user(part.content)
             elif getattr(part, "tool_call_id", None):
-                yield result(part.tool_call_id)
+                yield result(part.tool_call_id, str(part.content))
 
 
 class PydanticAI(FrameworkRig):

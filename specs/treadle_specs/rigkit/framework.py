@@ -175,6 +175,7 @@ def assistant(text: str, calls: Iterable[str] = ()) -> Json:
     return {"role": "assistant", "text": text, "calls": list(calls), "results": []}
 
 
-def result(call: str) -> Json:
-    """The result of a call."""
-    return {"role": "user", "text": "", "calls": [], "results": [call]}
+def result(call: str, text: str | None = None) -> Json:
+    """The result of a call, with what the model is told of it where that can be said."""
+    told: Json = {"role": "user", "text": "", "calls": [], "results": [call]}
+    return told if text is None else {**told, "outputs": [text]}

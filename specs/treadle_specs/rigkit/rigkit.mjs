@@ -238,8 +238,9 @@ const VERBS = new Set(["hello", "open", "deliver", "inbox", "cancel", "reserve",
 export const user = (text) => ({ role: "user", text, calls: [], results: [] });
 /** An answer of the model, with the ids of the calls that it asks for. */
 export const assistant = (text, calls = []) => ({ role: "assistant", text, calls, results: [] });
-/** The result of a call. */
-export const result = (call) => ({ role: "user", text: "", calls: [], results: [call] });
+/** The result of a call, with what the model is told of it where that can be said. */
+export const result = (call, text) =>
+  ({ role: "user", text: "", calls: [], results: [call], ...(text === undefined ? {} : { outputs: [text] }) });
 
 /** Run until nothing but a gate can go on. */
 async function quiet(waits) {

@@ -36,6 +36,7 @@ class Judge:
         self._owed: set[str] = set()
         self._reached: set[str] = set()
         self._ran: dict[str, str] = {}
+        self._given: dict[str, str] = {}
         self._seen: set[str] = set()
         self._asked: list[str] = []
         self._partial: list[str] = []
@@ -93,6 +94,7 @@ class Judge:
     def _passed(self, gate: Json, given: Json) -> None:
         if gate["kind"] != "model":
             self._ran[gate["call"]] = FINISHED
+            self._given[gate["call"]] = given.get("text", "")
             return
         self._stream += "".join([chunk.get("text", "") for chunk in given.get("chunks", [])])
         self._asked += [chunk["call"]["id"] for chunk in given.get("chunks", []) if "call" in chunk]
@@ -165,8 +167,13 @@ class Judge:
     def _calls(self, messages: list[Json]) -> None:
         results = {call for message in messages for call in message["results"]}
         calls = {call for message in messages for call in message["calls"]}
+        told = {call: text for message in messages
+                for call, text in zip(message["results"], message.get("outputs", []), strict=False)}  # fmt: skip
         for call, state in self._ran.items():
             if state == FINISHED:
                 self._hold(call in results, "F7", f"{call} ran to its end, and the next request has no result of it")
+                given = self._given[call]
+                self._hold(given in told.get(call, given), "F7", f"{call} gave {given!r}, and the model is told "
+                           f"{told.get(call)!r}", stake=call in told)  # fmt: skip
             elif state == STOPPED:
                 self._hold(call in calls, "F12", f"{call} had started, and the next request does not mention it")

@@ -46,6 +46,12 @@ def test_a_broken_rule_hides_no_other_and_what_follows_from_it_is_counted() -> N
     assert "F7" in verdict.rules_that_are("held")
 
 
+def test_a_finished_call_of_which_the_model_is_told_something_else_is_noticed() -> None:
+    verdict = judged(f"{TOY} told", examples=20)
+    assert [one.rule for one in verdict.broken] == ["F7"]
+    assert "the model is told 'aborted'" in verdict.broken[0].message
+
+
 def test_what_a_driver_does_not_promise_is_not_asked_of_it() -> None:
     verdict = judged(f"{TOY} modest", examples=20)
     assert verdict.conforms, as_text(verdict)
