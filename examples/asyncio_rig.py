@@ -1,6 +1,6 @@
 """A toy driver on asyncio behind the rig protocol: no treadle drives it, and still it keeps the core of the contract.
 
-    treadle conform --rig "python examples/asyncio_rig.py" --profile core
+treadle conform --rig "python examples/asyncio_rig.py" --profile core
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""agent-framework-core by its public API alone.
+"""agent-framework-core by its public API alone: the task that awaits ``Agent.run`` is cancelled, for F4 while the model
+answers, otherwise while one of two tools has finished; then the next message on the same session.
 
     .rigs/agent_framework/bin/python examples/rigs/plain/plain_agent_framework.py F4
 """
@@ -28,9 +29,13 @@ class Client(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
         async def answer():
             requests.append([(str(one.role), one.text or [(part.type, part.call_id, str(part.result))
                                                           for part in one.contents]) for one in messages])  # fmt: skip
+            if rule == "F4" and len(requests) == 1:
+                await wait_long()  # the run is cancelled while the model answers
             calls = [Content.from_function_call("c1", "quick", arguments="{}"),
                      Content.from_function_call("c2", "slow", arguments="{}")]  # fmt: skip
-            return ChatResponse(messages=[Message(role="assistant", contents=calls if len(requests) == 1 else ["done"])])
+            return ChatResponse(
+                messages=[Message(role="assistant", contents=calls if len(requests) == 1 else ["done"])]
+            )
 
         return answer()
 
@@ -44,11 +49,15 @@ async def quick() -> str:
 @tool
 async def slow() -> str:
     """-"""
+    await wait_long()
+
+
+async def wait_long():
     slow_began.set()
     await asyncio.sleep(99)
 
 
-async def main(rule):
+async def main():
     agent = Agent(client=Client(), tools=[quick, slow], middleware=[MessageInjectionMiddleware()],
                   context_providers=[InMemoryHistoryProvider()],
                   require_per_service_call_history_persistence=True)  # fmt: skip
@@ -68,4 +77,5 @@ async def main(rule):
     return {"F4": ("user", "m1") not in told, "F7": "result of quick" not in str(told), "F9": unanswered}[rule]
 
 
-sys.exit(0 if asyncio.run(main(sys.argv[1])) else 1)
+rule = sys.argv[1]
+sys.exit(0 if asyncio.run(main()) else 1)

@@ -1,6 +1,6 @@
 """google-adk by its public API alone: two tools, of which one has finished when the run's ``abort_signal`` is set.
 
-    .rigs/google_adk/bin/python examples/rigs/plain/plain_google_adk.py F7
+.rigs/google_adk/bin/python examples/rigs/plain/plain_google_adk.py F7
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """openai-agents by its public API alone: two tools, of which one has finished when the streamed run is cancelled.
 
-    .rigs/openai_agents/bin/python examples/rigs/plain/plain_openai_agents.py F7
+.rigs/openai_agents/bin/python examples/rigs/plain/plain_openai_agents.py F7
 """
 
 import os

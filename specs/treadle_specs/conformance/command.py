@@ -33,8 +33,8 @@ from .plan import Plan
 from .process_rig import ProcessRig, Rigs
 from .profiles import LEAST
 from .progress import Progress, in_ci
-from .sequence import draw_script
 from .replays import rule_of
+from .sequence import draw_script
 from .shrinking import played
 from .verdicts import Verdict
 

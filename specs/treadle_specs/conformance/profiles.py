@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .fair.rules import EVIDENT, FAIR, PROMISED, WITHOUT
+from .fair_rules import EVIDENT, FAIR, PROMISED, WITHOUT
 
 SUITE: tuple[str, ...] = (
     *("C1", "C2", "C3", "C4", "C5", "C6", "C8", "C9", "C11", "D4", "D6", "D7", "D8", "I1", "I2", "I5", "I6", "I9"),

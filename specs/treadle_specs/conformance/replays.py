@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Sequence
 
 from ..run_cases import fill
-from .fair.rules import FAIR
 from .fair.runs import replay_fair
+from .fair_rules import FAIR
 from .ledger import Json
 from .local import Rig
 from .player import replay

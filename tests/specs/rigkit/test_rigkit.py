@@ -11,7 +11,7 @@ import pytest
 
 from treadle_specs import rigkit
 from treadle_specs.conformance import command
-from treadle_specs.conformance.fair.rules import FAIR
+from treadle_specs.conformance.fair_rules import FAIR
 from treadle_specs.conformance.reporting import as_text
 from treadle_specs.protocol.process import RigProcess
 

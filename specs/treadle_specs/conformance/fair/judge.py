@@ -94,7 +94,7 @@ class Judge:
     def _passed(self, gate: Json, given: Json) -> None:
         if gate["kind"] != "model":
             self._ran[gate["call"]] = FINISHED
-            self._given[gate["call"]] = given.get("text", "")
+            self._given[gate["call"]] = "" if given.get("error") else given.get("text", "")  # an error is worded freely
             return
         self._stream += "".join([chunk.get("text", "") for chunk in given.get("chunks", [])])
         self._asked += [chunk["call"]["id"] for chunk in given.get("chunks", []) if "call" in chunk]

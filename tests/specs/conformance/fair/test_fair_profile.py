@@ -10,7 +10,7 @@ import pytest
 from treadle_specs.conformance import command
 from treadle_specs.conformance.fair.judge import Judge
 from treadle_specs.conformance.fair.pairing import unpaired
-from treadle_specs.conformance.fair.rules import FAIR, PROMISED
+from treadle_specs.conformance.fair_rules import FAIR, PROMISED
 from treadle_specs.conformance.reporting import as_text
 from treadle_specs.conformance.verdicts import Verdict
 from treadle_specs.rigkit import assistant, result, user

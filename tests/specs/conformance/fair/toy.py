@@ -50,7 +50,7 @@ class Toy(FrameworkRig):
                     one["calls"] = [call for call in one["calls"] if result(call) not in gone]
         if WRONG == "told":
             for one in self.history[self.before :]:
-                one |= {"outputs": ["aborted"]} if one["results"] else {}
+                one.update({"outputs": ["aborted"]} if one["results"] else {})
         if WRONG == "F12":
             asked = {call for one in self.history for call in one["calls"]}
             for one in self.history:

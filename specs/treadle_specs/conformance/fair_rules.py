@@ -11,7 +11,7 @@ FAIR: Mapping[str, str] = {
     "F4": "what reached the model stays in the history",
     "F5": "after a cancel and a settle the driver is idle",
     "F6": "nothing happens after the end of a run",
-    "F7": "the result of a call that ran to its end is in the next request, with its text",
+    "F7": "the result of a call that ran to its end is in the next request, with its text unless it is an error",
     "F8": "each call that is asked for starts once",
     "F9": "in every request each call is answered once, before anything else is said",
     "F10": "a driver that is running waits at a gate",
