@@ -32,9 +32,16 @@ def pinned(rig: Path) -> list[str]:
     return tomllib.loads(re.sub(r"^# ?", "", block[1], flags=re.MULTILINE))["dependencies"]
 
 
-def environment(name: str) -> Path:
+def environment(name: str) -> str | Path:
     """The interpreter of a framework's own environment, which is made when it is not there."""
     folder = KEPT / name
+    script = HERE / f"{name}_rig.mjs"
+    if script.is_file():
+        wanted = re.search(r"^// npm: (\S+)$", script.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        if not (folder / "node_modules").is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["npm", "install", "--silent", "--no-audit", "--prefix", folder, wanted], check=True)
+        return "node"
     python = folder / "bin" / "python"
     done = folder / "installed"
     wanted = "\n".join(pinned(HERE / f"{name}_rig.py"))
@@ -58,8 +65,8 @@ def broken(report: Path) -> set[str]:
 
 def confirmed(name: str, rule: str) -> bool:
     """Whether the plain script against the framework's public API shows it too."""
-    plain = HERE / "plain" / f"plain_{name}.py"
-    if not plain.is_file():
+    plain = next((HERE / "plain").glob(f"plain_{name}.*"), None)
+    if plain is None:
         return False
     return subprocess.run([environment(name), plain, rule], check=False, stdout=sys.stderr, timeout=120).returncode == 0
 
@@ -69,7 +76,7 @@ def main(words: list[str]) -> int:
     names = [word for word in words if not word.startswith("-")]
     changed = False
     for name in names:
-        rig = TOYS.get(name) or f"{environment(name)} {(HERE / f'{name}_rig.py').relative_to(ROOT)}"
+        rig = TOYS.get(name) or f"{environment(name)} {next(HERE.glob(f'{name}_rig.*')).relative_to(ROOT)}"
         if "--install" in words:
             continue
         report = HERE / "reports" / f"{name}.json"

@@ -12,7 +12,7 @@ from treadle_specs.reports.conformance_table import PAGE, Column, columns, main,
 
 ROOT = Path(__file__).parents[3]
 RIGS = ROOT / "examples" / "rigs"
-FRAMEWORKS = sorted(path.stem.removesuffix("_rig") for path in RIGS.glob("*_rig.py"))
+FRAMEWORKS = {path.stem.removesuffix("_rig"): path for path in sorted(RIGS.glob("*_rig.*"))}
 
 
 def column(**more: Any) -> Column:
@@ -31,8 +31,8 @@ def test_the_page_is_made_from_the_reports() -> None:
 
 def test_each_framework_has_a_report_of_the_version_that_its_rig_names() -> None:
     drivers = {one.name: one.report["driver"] for one in columns(ROOT)}
-    for name in FRAMEWORKS:
-        versions = re.findall(r"==([\d.]+)", (RIGS / f"{name}_rig.py").read_text(encoding="utf-8"))
+    for name, rig in FRAMEWORKS.items():
+        versions = re.findall(r"(?:==|@)(\d[\d.]+)", rig.read_text(encoding="utf-8"))
         assert drivers[name].split()[-1] in versions
 
 
