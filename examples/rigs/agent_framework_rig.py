@@ -66,6 +66,7 @@ async def remember(context, call_next):
 
 class AgentFramework(FrameworkRig):
     name, version = "agent-framework-core", importlib.metadata.version("agent-framework-core")
+    promised = ("steer",)
 
     def open(self, tools):
         self.injection = MessageInjectionMiddleware()

@@ -45,7 +45,7 @@ def inapplicable(profile: str, features: Iterable[str], lacks: Iterable[str]) ->
     left_out: dict[str, str] = {}
     for rule in PROFILES[profile]:
         if rule in NEEDS and NEEDS[rule] not in has:
-            left_out[rule] = f"no {NEEDS[rule]}"
+            left_out[rule] = f"{NEEDS[rule]} is not promised" if rule in PROMISED else f"no {NEEDS[rule]}"
         elif rule in LACKING and without.issuperset(LACKING[rule]):
             left_out[rule] = f"no {', '.join(LACKING[rule])}"
     return left_out

@@ -56,7 +56,7 @@ def test_what_a_driver_does_not_promise_is_not_asked_of_it() -> None:
     verdict = judged(f"{TOY} modest", examples=20)
     assert verdict.conforms, as_text(verdict)
     assert {rule: verdict.of(rule) for rule in PROMISED} == {
-        rule: f"not applicable: no {word}" for rule, word in PROMISED.items()
+        rule: f"not applicable: {word} is not promised" for rule, word in PROMISED.items()
     }
 
 
