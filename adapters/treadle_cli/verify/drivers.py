@@ -28,7 +28,7 @@ Seconds = Annotated[float, Parameter(validator=Number(gt=0, lt=1e9))]
 def conform(
     *,
     rig: RigCommand = command.OUR_OWN,
-    profile: Literal["core", "durable", "full"] = "full",
+    profile: Literal["fair", "core", "durable", "full"] = "full",
     core: Annotated[bool, Parameter(negative=())] = False,
     seconds: Seconds = command.SECONDS,
     examples: Count | None = None,

@@ -32,6 +32,7 @@ from .plan import Plan
 from .process_rig import Rigs
 from .profiles import LEAST, PROFILES
 from .progress import Progress, in_ci
+from .replays import rule_of
 from .sequence import draw_script
 from .shrinking import played
 from .verdicts import Verdict
@@ -64,7 +65,7 @@ def conform(
 
     Args:
         rig: starts the driver, once per run.
-        profile: whose rules it is held to: ``core``, ``durable`` or ``full``; no cases belong to ``core``.
+        profile: whose rules it is held to: ``fair``, ``core``, ``durable`` or ``full``; no cases belong to the first two.
         seconds: wall time of the property suite; no bound when ``None``.
         examples: runs of the property suite at most.
         seed: where drawing begins; fresh unless given, and the same each time in CI.
@@ -86,7 +87,7 @@ def conform(
     progress = Progress(plan)
     before = corpus.kept(kept) if kept is not None else []
     verdict = check_command(rig, plan, corpus=before, tell=progress.found)
-    if cases and profile != "core" and verdict.known.judgeable:
+    if cases and not plan.core and verdict.known.judgeable:
         check_cases(rig, verdict, tell=progress.cases)
     progress.done()
     if kept is not None:
@@ -149,7 +150,7 @@ def replayed(script: dict[str, Any], command: str, timeout: float = TIMEOUT_S) -
     A finding is told once, whether or not it is the one in the script's name.
     """
     try:
-        played(Rigs(command, timeout, reuse=False).make, corpus.steps_of(script))
+        played(Rigs(command, timeout, reuse=False).make, corpus.steps_of(script), rule_of(script))
     except Violation as broken:
         again = str(script["name"]).endswith(broken.message)
         return ("still broken" if again else f"broken: {broken}"), 1

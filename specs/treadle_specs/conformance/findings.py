@@ -105,17 +105,18 @@ class Findings:
             case Enough():
                 return False
             case Violation():
-                self._note(error.rule, error.message, steps)
+                self.note(error.rule, error.message, steps)
             case RigFault():
                 self.faults.append(error)
-                self._note(RIG, str(error), steps)
+                self.note(RIG, str(error), steps)
             case Exception():
-                self._note(TESTER, f"the tester does not understand what it is told: {error!r}", steps)
+                self.note(TESTER, f"the tester does not understand what it is told: {error!r}", steps)
             case _:
                 return False
         return True
 
-    def _note(self, rule: str, message: str, steps: list[Json]) -> None:
+    def note(self, rule: str, message: str, steps: list[Json]) -> None:
+        """A rule was broken in a run that had made these requests."""
         if self.rules and rule not in self.rules and rule not in (RIG, TESTER):
             self.masked += 1
             return

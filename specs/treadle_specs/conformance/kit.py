@@ -13,6 +13,7 @@ from attrs import evolve
 from .. import run_cases
 from ..exploration.violation import Violation
 from ..protocol.fault import RigFault
+from .fair.runs import play_fair_again
 from .findings import Findings
 from .ledger import Json
 from .local import TICKS, MakeRig, Rig
@@ -108,7 +109,10 @@ def _checked(
         return verdict
     again = Findings(plan.seconds and plan.seconds * SEARCHING, rounds=plan.rounds, rules=plan.rules)
     again.tell = _telling("corpus", tell)
-    play_again(make_rig, corpus, again)
+    if plan.profile == "fair":
+        play_fair_again(make_rig, corpus, again, known)
+    else:
+        play_again(make_rig, corpus, again)
     found = again
     if not again.over:
         found = searched(_left(plan, began), known)

@@ -185,14 +185,4 @@ def replay(rig: Rig, steps: Sequence[Json], again: MakeRig | None = None) -> Pla
         return player
 
 
-def replay_script(script: Json, rig: Rig, again: MakeRig | None = None) -> Player:
-    """Play a saved script; see ``replay``.
-
-    Raises:
-        Violation: the rule is still broken, or another one is.
-    """
-    opening: Json = {"do": "open", "session": "s1", **script.get("open", {})}
-    return replay(rig, [opening, *script["steps"]], again)
-
-
 _CHECKS: frozenset[Any] = frozenset({"ok", "code", "log", "notices"})

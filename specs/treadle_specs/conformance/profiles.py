@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from .fair_rules import EVIDENT, FAIR, PROMISED, WITHOUT
+
 SUITE: tuple[str, ...] = (
     *("C1", "C2", "C3", "C4", "C5", "C6", "C8", "C9", "C11", "D4", "D6", "D7", "D8", "I1", "I2", "I5", "I6", "I9"),
     *("K3", "K5", "K6", "L4", "L5", "L7", "L8", "L9", "M1", "N1", "N2", "N3", "N4", "N6", "N7", "O1", "O4", "Q1", "Q5"),
@@ -16,21 +18,30 @@ CORE: tuple[str, ...] = tuple(
 """Those of them that turns, steps, tools, steering, cancel and dispose put at stake."""
 RESUMED: tuple[str, ...] = ("I8", "N5", "P4")
 """Those that a session puts at stake which is closed, or whose process is killed, and resumed by another one."""
-PROFILES: Mapping[str, tuple[str, ...]] = {"core": CORE, "durable": (*CORE, *RESUMED), "full": SUITE}
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "fair": tuple(FAIR),
+    "core": CORE,
+    "durable": (*CORE, *RESUMED),
+    "full": SUITE,
+}
 STORES = ("sqlite", "jsonl")
 """Features: the kinds of stores that outlive a process."""
+SEEN: Mapping[str, str] = {"fair": EVIDENT, "core": "N3", "durable": "N3", "full": "N3"}
+"""The rule of each profile that any turn puts at stake: without it nothing was seen of the driver."""
 NEEDS: Mapping[str, str] = {
     "D8": "reservation",
     "I9": "update",
     "M1": "maintenance",
     "N6": "seq",
     "T12": "request-gate",
+    **PROMISED,
 }
 """The feature without which there is nothing to hold a rule against."""
 LACKING: Mapping[str, tuple[str, ...]] = {
     "C8": ("pre-step", "turn-stopping", "request-error"),
     "I2": ("inbox",),
     "T12": ("request",),
+    **WITHOUT,
 }
 """A rule cannot be put at stake when all of these are lacking: verbs, options, kinds of gates."""
 LEAST = 3
@@ -43,7 +54,7 @@ def inapplicable(profile: str, features: Iterable[str], lacks: Iterable[str]) ->
     left_out: dict[str, str] = {}
     for rule in PROFILES[profile]:
         if rule in NEEDS and NEEDS[rule] not in has:
-            left_out[rule] = f"no {NEEDS[rule]}"
+            left_out[rule] = f"{NEEDS[rule]} is not promised" if rule in PROMISED else f"no {NEEDS[rule]}"
         elif rule in LACKING and without.issuperset(LACKING[rule]):
             left_out[rule] = f"no {', '.join(LACKING[rule])}"
         elif rule in RESUMED and has.isdisjoint(STORES):

@@ -54,7 +54,11 @@ def as_text(verdict: Verdict) -> str:
         )
     lines += [f"expected to fail, and did not: {name}" for name in verdict.surprises]
     if verdict.masked:
-        lines.append(f"{verdict.masked} runs ended at a rule that was broken already, or was not asked for")
+        fair = (
+            "times a rule was broken again in a run that had broken it; what follows from the first is not told apart"
+        )
+        ends = "runs ended at a rule that was broken already, or was not asked for"
+        lines.append(f"{verdict.masked} {fair if plan.profile == 'fair' else ends}")
     lines.append(verdict.word + (f": {verdict.why}" if verdict.why else ""))
     return "\n".join(lines) + "\n"
 

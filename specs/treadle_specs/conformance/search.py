@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import Phase, Verbosity, seed, settings
 from hypothesis.errors import Flaky, FlakyStrategyDefinition
 
+from .fair.runs import search_fair
 from .findings import Enough, Findings
 from .ledger import Json
 from .local import MakeRig
@@ -35,6 +36,9 @@ def search(make_rig: MakeRig, plan: Plan, known: Survey, tell: Told | None = Non
     """
     seconds = plan.seconds * SEARCHING if plan.seconds is not None else None
     found = Findings(seconds, plan.examples, plan.rounds, plan.rules, tell)
+    if plan.profile == "fair":
+        search_fair(make_rig, plan, known, found)
+        return found
     chosen = settings(
         profile(plan.examples or MANY, plan.steps, derandomize=False),
         phases=(Phase.generate,),

@@ -8,7 +8,7 @@ from typing import Any
 from .. import run_cases
 from ..exploration.violation import Violation
 from .local import Json, MakeRig, Rig
-from .player import replay_script
+from .replays import replay_script
 
 LONGEST = 70
 """How many characters of a line are drawn."""
@@ -68,7 +68,7 @@ def draw_script(script: Json, make_rig: MakeRig) -> str:
     recording = Recording(make_rig())
     last, broken = recording, ""
     try:
-        last = replay_script(script, recording, lambda: Recording(make_rig(), recording.exchange)).rig
+        last = replay_script(script, recording, lambda: Recording(make_rig(), recording.exchange))
     except Violation as violation:
         broken = str(violation)
     finally:

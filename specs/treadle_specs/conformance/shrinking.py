@@ -10,7 +10,7 @@ from ..protocol.fault import RigFault
 from .findings import RIG, TESTER, Broken
 from .ledger import Json
 from .local import MakeRig
-from .player import replay
+from .replays import play_script
 from .stakes import Stakes
 
 TRIES = 300
@@ -73,7 +73,7 @@ def _simpler(steps: list[Json]) -> Iterator[list[Json]]:
 def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> str | None:
     """What a script shows: the message of a rule that it breaks, of that one if it is named; nothing when none."""
     try:
-        played(make_rig, steps)
+        played(make_rig, steps, rule or "")
     except Violation as broken:
         return broken.message if rule in (None, broken.rule) else None
     except RigFault as fault:
@@ -83,14 +83,14 @@ def broken_by(make_rig: MakeRig, steps: list[Json], rule: str | None = None) -> 
     return None
 
 
-def played(make_rig: MakeRig, steps: list[Json]) -> Stakes:
-    """Play the steps of a script on a fresh rig, and end it; returns what was at stake. See ``replay``."""
+def played(make_rig: MakeRig, steps: list[Json], rule: str = "") -> Stakes:
+    """Play the steps of a script on a fresh rig, looking for a rule, and end it; returns what was at stake."""
     rig = make_rig()
     try:
-        player = replay(rig, steps, make_rig)
+        last, stakes = play_script(rig, steps, rule, make_rig)
     except BaseException:
         drop: Callable[[], None] = getattr(rig, "drop", rig.stop)
         drop()
         raise
-    player.rig.stop()
-    return player.monitor.stakes
+    last.stop()
+    return stakes

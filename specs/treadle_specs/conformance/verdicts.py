@@ -9,7 +9,7 @@ from attrs import define, field
 from ..protocol.fault import RigFault
 from .findings import RIG, TESTER, Broken, Findings
 from .plan import Plan
-from .profiles import PROFILES, inapplicable
+from .profiles import PROFILES, SEEN, inapplicable
 from .stakes import Stakes
 from .survey import Survey
 
@@ -41,7 +41,8 @@ class Verdict:
         runs: how many runs were made.
         stakes: how often each rule was at stake in them.
         broken: rules that do not hold.
-        masked: runs that ended at a rule that was known to be broken, or not asked for.
+        masked: what could not be seen: runs that ended at a rule that was known to be broken, or not asked for; with the
+            fair profile, where a run goes on, later breaks of a rule in a run that had broken it.
         faults: how the rig broke the protocol.
         cases: how the packaged cases went.
         seconds: how long it took.
@@ -61,7 +62,7 @@ class Verdict:
         """Take what a search found."""
         self.runs, self.stakes, self.masked = found.runs, found.stakes, found.masked
         self.faults = list(found.faults)
-        self.broken = sorted(found.broken.values(), key=lambda one: one.rule)
+        self.broken = sorted(found.broken.values(), key=lambda one: (one.rule[:1], len(one.rule), one.rule))
         for one in self.broken:
             one.expected = one.rule in self.plan.expected
 
@@ -79,10 +80,11 @@ class Verdict:
             return BROKEN
         if any(one.rule in (RIG, TESTER) for one in self.broken):
             return FAULT
-        if self.rules_that_are("not exercised") and self.stakes["N3"]:
+        seen = self.stakes[SEEN[self.plan.profile]]
+        if self.rules_that_are("not exercised") and seen:
             return UNEXERCISED
         judged = self.rules_that_are("held") or self.rules_that_are("expected")
-        return CONFORMS if self.stakes["N3"] and judged else NOTHING
+        return CONFORMS if seen and judged else NOTHING
 
     @property
     def why(self) -> str:
@@ -93,7 +95,9 @@ class Verdict:
             return self.known.unable
         if self.word != NOTHING:
             return ""
-        return "none of the rules applies" if self.stakes["N3"] else "no turn was ever opened and ended"
+        return (
+            "none of the rules applies" if self.stakes[SEEN[self.plan.profile]] else "no turn was ever opened and ended"
+        )
 
     @property
     def conforms(self) -> bool:

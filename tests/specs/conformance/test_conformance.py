@@ -19,8 +19,8 @@ from treadle_specs.conformance import command
 from treadle_specs.conformance.kit import Untickable, check_driver
 from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.plan import Plan
-from treadle_specs.conformance.player import replay_script
 from treadle_specs.conformance.profiles import LEAST, SUITE
+from treadle_specs.conformance.replays import replay_script
 from treadle_specs.conformance.reporting import as_json, as_junit, as_text
 from treadle_specs.conformance.verdicts import CaseResult
 from treadle_specs.conformance.wrong import MUTANTS, MutantRig, mutant
