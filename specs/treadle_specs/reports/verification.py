@@ -274,8 +274,8 @@ cheapest on until one notices; where not all mutants were tried, the sample is d
 Equivalent ones are listed with their reasons in `specs/treadle_specs/mutation/equivalent.json`. Not tried is code that runs at
 import: tables and what arguments are by default; of those, the lifecycle table has the mutants above.
 
-{"Noticed by nobody so far:" if left else "None survives of those that were tried."}
-{chr(10).join(["", *left]) if left else ""}
+{"Noticed by none of the layers that were asked:" if left else "None survives of those that were tried."}
+{chr(10).join(["", *left, ""]) if left else ""}
 What each layer notices of what it was asked about, of those that any layer notices; unless every layer was asked, a later one
 gets what the earlier ones missed:
 
