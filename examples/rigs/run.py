@@ -40,7 +40,10 @@ def environment(name: str) -> str | Path:
         wanted = re.search(r"^// npm: (\S+)$", script.read_text(encoding="utf-8"), re.MULTILINE)[1]
         if not (folder / "node_modules").is_dir():
             folder.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["npm", "install", "--silent", "--no-audit", "--prefix", folder, wanted], check=True)
+            subprocess.run(
+                [shutil.which("npm") or "npm", "install", "--silent", "--no-audit", "--prefix", folder, wanted],
+                check=True,
+            )
         return "node"
     python = folder / "bin" / "python"
     done = folder / "installed"
