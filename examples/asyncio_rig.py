@@ -4,13 +4,15 @@ treadle conform --rig "python examples/asyncio_rig.py" --profile core
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from treadle_specs.rigkit import InboxRig, assistant, main, result
 
 
 class Toy(InboxRig):
     name, version, features = "asyncio-toy", "1", ("streamed-text", "started-calls", "steer", "queue")
-    calls, streamed, stage = (), "", ""
+    calls: Sequence[str] = ()
+    streamed = stage = ""
 
     async def drive(self):
         self.begun, self.stage = True, "turn"
