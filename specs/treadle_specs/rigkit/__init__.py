@@ -12,7 +12,7 @@
     main(Mine)
 
 ``FrameworkRig`` is for a framework without an event log, judged by ``treadle conform --profile fair``; ``Rig`` is for a
-driver that tells its own events. The kit stands on the standard library alone, so that it can be used in the
+driver that tells its own events, ``InboxRig`` for one that takes its messages from the kit's inbox. The kit stands on the standard library alone, so that it can be used in the
 environment of any framework; the engine for drivers on trio (``treadle_specs.rigkit.on_trio``) needs trio.
 """
 
@@ -21,6 +21,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .framework import FrameworkRig, assistant, result, user
+from .inbox import InboxRig
 from .on_asyncio import OnAsyncio
 from .refusals import Refused, ToolError, Unsupported
 from .rig import Gate, Rig
@@ -33,6 +34,7 @@ __all__ = [
     "NODE",
     "FrameworkRig",
     "Gate",
+    "InboxRig",
     "OnAsyncio",
     "Refused",
     "Rig",

@@ -31,6 +31,14 @@ def test_a_toy_keeps_the_fair_profile(rig: str) -> None:
     assert set(verdict.rules_that_are("held")) >= set(list(FAIR)[:10])
 
 
+def test_rigs_are_short() -> None:
+    rigs = [EXAMPLES / "asyncio_rig.py", EXAMPLES / "node_rig.mjs", *(EXAMPLES / "rigs").glob("*_rig.*")]
+    long = {rig.name for rig in rigs if len(rig.read_text(encoding="utf-8").splitlines()) >= 130}
+    assert len(rigs) == 8
+    assert long == set()
+    assert len((EXAMPLES / "asyncio_rig.py").read_text(encoding="utf-8").splitlines()) < 100
+
+
 def deliver(name: str) -> dict[str, Any]:
     return {"do": "deliver", "message": {"id": name, "text": name}, "target": "next-turn", "wakeup": True}
 
