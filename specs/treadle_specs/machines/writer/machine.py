@@ -60,6 +60,7 @@ class Model:
     tries: int = 0
     failed_before: int = 0
     started: bool = False
+    begun: float = 0.0
     spoilt: bool = False
     closed: bool = False
     reports: list[Exception] = field(factory=list[Exception])
@@ -271,7 +272,7 @@ class WriterMachine(Machine):
     # --- pieces -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self.model.started = True
+        self.model.started, self.model.begun = True, self.bench.now
         self.model.due_reports += 0
         self.writer.start(self._spawn, self.model.reports.append)
         self._reason()
@@ -348,12 +349,14 @@ class WriterMachine(Machine):
         self._served()
 
     def _in_time(self) -> None:
-        """Nothing waits longer than the window for the background to write it."""
+        """Nothing waits longer than the window for the background to write it, once it runs and no other write is under way."""
         model, sink = self.model, self.sink
         if not model.started or model.spoilt or model.closed or sink.busy or sink.failed > model.failed_before:
             return
         late = [
-            seq for seq in range(len(sink.records), len(model.taken)) if model.since[seq] + WINDOW <= self.bench.now
+            seq
+            for seq in range(len(sink.records), len(model.taken))
+            if max(model.since[seq], model.begun, sink.ended) + WINDOW <= self.bench.now
         ]
         require(not late, "P1", "events {} wait longer than the window", late)
 

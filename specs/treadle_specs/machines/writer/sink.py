@@ -30,6 +30,7 @@ class Sink:
         writes: calls of ``write`` that were not refused.
         syncs: how many of them were asked to be durable.
         failed: calls that failed.
+        ended: when the last call ended, in seconds.
         broken: what a use of it broke.
     """
 
@@ -41,6 +42,7 @@ class Sink:
     syncs: int = 0
     failed: int = 0
     busy: bool = False
+    ended: float = 0.0
     held: trio.Event = field(factory=trio.Event)
     released: int = 0
     asked_after_loss: bool = False
@@ -74,7 +76,7 @@ class Sink:
             self.failures.append((trio.lowlevel.current_task(), error))
             raise
         finally:
-            self.busy = False
+            self.busy, self.ended = False, trio.current_time()
         return durable or self.eager
 
     async def _wait(self) -> None:
