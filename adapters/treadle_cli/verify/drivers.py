@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +19,7 @@ from treadle_specs.conformance.corpus import PLACE as KEPT
 from treadle_specs.conformance.profiles import LEAST
 from treadle_specs.conformance.reporting import as_json, as_junit, as_text
 from treadle_specs.conformance.scripts import read_scripts
+from treadle_specs.conformance.verdicts import Verdict
 from treadle_specs.protocol.process import TIMEOUT_S
 
 RigCommand = Annotated[str, Parameter(name="--rig", show_default=lambda _: "our own")]
@@ -71,32 +73,23 @@ def conform(
         save: the folder for a script per broken rule, each with its sequence diagram in Mermaid.
     """
     verdict = command.conform(
-        _checked(rig),
-        profile="core" if core else profile,
-        seconds=seconds,
-        examples=examples,
-        seed=seed,
-        jobs=jobs,
-        rules=command.rules_of(rules),
-        least=least,
-        timeout=timeout,
-        cases=not no_cases,
-        expected=command.expectations(expect),
-        kept=None if no_corpus else corpus,
-        save=save,
-    )
-    match format:
-        case "text":
-            text = as_text(verdict)
-        case "json":
-            text = json.dumps(as_json(verdict), indent=1, ensure_ascii=False) + "\n"
-        case "junit":
-            text = as_junit(verdict)
+        _checked(rig), profile="core" if core else profile, seconds=seconds, examples=examples, seed=seed, jobs=jobs,
+        rules=command.rules_of(rules), least=least, timeout=timeout, cases=not no_cases, save=save,
+        expected=command.expectations(expect), kept=None if no_corpus else corpus,
+    )  # fmt: skip
+    text = _REPORTS[format](verdict)
     if output is None:
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
     return verdict.status
+
+
+def _json(verdict: Verdict) -> str:
+    return json.dumps(as_json(verdict), indent=1, ensure_ascii=False) + "\n"
+
+
+_REPORTS: dict[str, Callable[[Verdict], str]] = {"text": as_text, "json": _json, "junit": as_junit}
 
 
 def replay(scripts: list[Path], /, *, rig: RigCommand = command.OUR_OWN, timeout: Seconds = TIMEOUT_S) -> int:
