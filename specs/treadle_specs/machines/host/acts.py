@@ -145,7 +145,7 @@ class Acts:
             case "unsubscribe":
                 for extra in world.extras:
                     extra.end()
-            case "interrupt":
+            case "interrupt" if trio.lowlevel.in_trio_task():  # elsewhere it is the machine's own call that it leaves
                 world.interrupts += 1
                 raise KeyboardInterrupt
             case "dispose":

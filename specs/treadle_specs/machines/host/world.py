@@ -115,6 +115,11 @@ class World:
                 await self._leave.wait()
         except KeyboardInterrupt:
             require(self.interrupts, "H5", "the host was interrupted, and nobody did")
+        except BaseExceptionGroup as several:  # what could not be stored on the way out is told beside it
+            interrupted, others = several.split(KeyboardInterrupt)
+            if interrupted is None or (others is not None and others.split(StoreFailure)[1] is not None):
+                raise
+            require(self.interrupts, "H5", "the host was interrupted, and nobody did")
         finally:
             self.over = True
 
