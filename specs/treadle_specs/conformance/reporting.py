@@ -59,6 +59,12 @@ def as_text(verdict: Verdict) -> str:
         )
         ends = "runs ended at a rule that was broken already, or was not asked for"
         lines.append(f"{verdict.masked} {fair if plan.profile == 'fair' else ends}")
+    if verdict.broken:
+        rules = "PROTOCOL.md" if plan.profile == "fair" else "contract.md"
+        lines.append(
+            "after its last line a run is brought to its end (settle, a plain answer to each gate), and a rule may break "
+            f"there; what the rules say: {rules} of treadle_specs"
+        )
     lines.append(verdict.word + (f": {verdict.why}" if verdict.why else ""))
     return "\n".join(lines) + "\n"
 

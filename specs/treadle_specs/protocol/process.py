@@ -87,12 +87,16 @@ class RigProcess:
     def _failed(self, fault: RigFault) -> RigFault:
         """Keep the fault, with the last words of the rig, and end it."""
         self.kill()
-        self._look(0)
-        fault.stderr = tuple(
-            [shown(line) for line in self._err.decode("utf-8", "replace").split("\n") if line.strip()][-LAST_LINES:]
-        )
+        fault.stderr = self.last_words()
         self._fault = fault
         return fault
+
+    def last_words(self) -> tuple[str, ...]:
+        """The last lines that the rig wrote to stderr; none when it was dropped."""
+        if not self._over:
+            self._look(0)
+        lines = [shown(line) for line in self._err.decode("utf-8", "replace").split("\n") if line.strip()]
+        return tuple(lines[-LAST_LINES:])
 
     def _send(self, data: bytes) -> None:
         """Write a request; a rig that does not read it is waited for as one that does not answer."""

@@ -50,7 +50,11 @@ class FrameworkRig(Rig):
         raise NotImplementedError
 
     async def turn(self, text: str) -> None:
-        """One run, to its end; whatever the next one has to know of it is kept, also when it is cancelled."""
+        """One run, to its end; whatever the next one has to know of it is kept, also when it is cancelled.
+
+        It begins in the settle after the delivery: ``steer`` and ``queue`` may be called before it, and ``text`` comes
+        first all the same.
+        """
         raise NotImplementedError
 
     def cancel(self) -> None:

@@ -5,10 +5,14 @@
 //   class Mine extends FrameworkRig {
 //     constructor() { super("mine", "1.0"); }
 //     open(tools) {}                        // make the agent; its model and tools go through `model` and `tool`
-//     async turn(text, signal) {}           // one run, to its end
+//     async turn(text, signal) {}           // one run, to its end, with all that was queued meanwhile
 //     cancel() { this.controller.abort(); } // stop it; and `steer(text)`, `queue(text)` if there are such
 //   }
 //   serve(() => new Mine());
+//
+// `turn` is called in the settle after the delivery: `steer` and `queue` may be called before it, and its text comes
+// first all the same. When `cancel` comes before it, `turn` is not called. What `turn` throws goes to stderr.
+// `FrameworkRig` is for the profile `fair`; from `core` on, extend `Rig` and tell events.
 //
 // Requests are read without yielding to the event loop: the driver runs inside `settle` and nowhere else. `settle` goes
 // on as long as new asynchronous work appears, or something outside (a socket, a file, a child process) is waited for;
@@ -46,7 +50,11 @@ export class Aborted extends Error {}
 let created = 0;
 createHook({ init() { created += 1; } }).enable();
 
-/** A rig whose driver tells its own events: add methods named as the verbs, and call `log` and `note`. */
+/**
+ * A rig whose driver tells its own events: add methods named as the verbs (each takes the request; `open` takes the tools
+ * and the request), and call `log` and `note`. `settle` reports `running` and `boxes` (lists of message ids): keep them,
+ * or override `settle`. A verb that is no method is refused; tell it in `lacks`. Call `hideGates` in a cancel.
+ */
 export class Rig {
   features = [];
   lacks = [];
@@ -167,7 +175,10 @@ export class FrameworkRig extends Rig {
     this.lacks = [...lacks, ...without, ...BEYOND];
   }
 
-  /** A model request, whose messages `user`, `assistant` and `result` make: yields `{text}` and `{call}`. */
+  /**
+   * A model request, whose messages `user`, `assistant` and `result` make: yields `{text}` and `{call: {id, name,
+   * arguments}}`, where `arguments` is JSON text. It throws `Aborted` when the signal is aborted.
+   */
   async *model(messages, signal = this.controller.signal) {
     this.#step += 1;
     const facts = { turn: this.#turn, step: this.#step, attempt: 1, messages };
@@ -181,7 +192,7 @@ export class FrameworkRig extends Rig {
     }
   }
 
-  /** A tool runs: its text. */
+  /** A tool runs, for the call of some id: its text. It throws `ToolError` with the text of an error. */
   async tool(call, name, args = "{}", signal = this.controller.signal) {
     const answer = await this.gate("tool", { call, name, arguments: args }, { signal });
     if (answer.raise !== undefined) throw new Error(answer.raise);

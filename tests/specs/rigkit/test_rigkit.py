@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from treadle_specs import rigkit
-from treadle_specs.conformance import command
+from treadle_specs.conformance import command, rig_check
 from treadle_specs.conformance.fair_rules import FAIR
 from treadle_specs.conformance.reporting import as_text
 from treadle_specs.protocol.process import RigProcess
@@ -29,6 +29,25 @@ def test_a_toy_keeps_the_fair_profile(rig: str) -> None:
     verdict = command.conform(rig, profile="fair", seconds=None, examples=20, seed=1, jobs=1)
     assert verdict.conforms, as_text(verdict)
     assert set(verdict.rules_that_are("held")) >= set(list(FAIR)[:10])
+
+
+def test_a_rig_for_the_fair_profile_is_told_that_nothing_it_asks_is_lacking(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert rig_check.tell(TRIO) == 1
+    told = capsys.readouterr().out
+    assert told.splitlines()[-1] == (
+        "6 steps lack something of the core; what the fair profile asks is there: try `treadle conform --profile fair`"
+    )
+    assert told.count("asked from profile core on, not by fair") == told.count("LACKS") == 6
+    broken = tmp_path / "broken.py"
+    text = "from treadle_specs.rigkit import FrameworkRig, main\n\n\nclass Broken(FrameworkRig):\n    name = 'broken'\n"
+    text += "    def open(self, tools): pass\n    async def turn(self, text): raise ValueError('a slip')\n\n\nmain(Broken)\n"
+    broken.write_text(text, encoding="utf-8")
+    assert rig_check.tell(f"{sys.executable} {broken}") == 1
+    told = capsys.readouterr().out
+    assert "stderr: the run ended: ValueError('a slip')" in told
+    assert told.splitlines()[-1].endswith("steps lack something")
 
 
 def test_rigs_are_short() -> None:
