@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from treadle import Agent, Receipt
 from treadle.checks import stored
@@ -39,8 +39,10 @@ def altered(owner: Any, name: Any, old: str, new: str) -> Callable[[], list[Patc
     """
 
     def patches() -> list[Patch]:
-        held: Any = owner[name] if type(owner) is dict else vars(owner)[name]
-        function = inspect.unwrap(held.fget if type(held) is property else held)
+        table = cast("dict[Any, Any]", owner if type(owner) is dict else vars(owner))
+        held: Any = table[name]
+        getter: Any = getattr(held, "fget", None)
+        function: Any = inspect.unwrap(held if getter is None else getter)
         source = textwrap.dedent(inspect.getsource(function))
         if source.count(old) != 1:
             raise LookupError(f"{name}: {source.count(old)} places read {old!r}")
@@ -145,3 +147,15 @@ FAULTS: tuple[Fault, ...] = (
     _fault(WRITER, "the background syncs", "P7", BatchWriter, "_tick", "durable=False", "durable=True"),
 )  # fmt: skip
 """The faults that the project's own tests plant."""
+
+UNSEEN: frozenset[str] = frozenset(
+    {
+        "a waiting call is not classified again",
+        "a finished body wakes nobody",
+        "a parallel call ignores one that runs alone",
+        "a tool has twice its time",
+        "one waiter of many is woken",
+        "a listener that was taken out hears on",
+    }
+)
+"""Those that no machine finds within its budget, or not in each run: the page of verification says so."""
