@@ -177,7 +177,7 @@ class World:
     def _failed(self, seen: Witness, told: Any) -> None:
         error: BaseException = told.error
         seen.errors.append(error)
-        wanted = isinstance(error, (Planned, ModelFailure, StoreFailure, SessionLocked)) or _interrupted(error)
+        wanted = _wanted(error)
         limit = getattr(error, "code", None) == "STEP_LIMIT"
         shown = "".join(traceback.format_exception(error)) if not wanted else ""
         require(wanted or limit, "L8", "{} reports {!r}\n{}", seen.agent.id, error, shown)
@@ -388,8 +388,9 @@ class _Listening(logging.Handler):
         self.logger.propagate = self.before
 
 
-def _interrupted(error: BaseException) -> bool:
-    """Whether it is what a listener interrupted the program with."""
+def _wanted(error: BaseException) -> bool:
+    """Whether it comes of what was drawn, also where several are told together: by clean-ups, or beside an interrupt."""
     if isinstance(error, BaseExceptionGroup):
-        return any([_interrupted(inner) for inner in error.exceptions])  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
-    return isinstance(error, KeyboardInterrupt)
+        wanted = [_wanted(inner) for inner in error.exceptions]  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
+        return all(wanted) or error.subgroup(KeyboardInterrupt) is not None  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, (Planned, ModelFailure, StoreFailure, SessionLocked, KeyboardInterrupt))
