@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from trio._core._run import GLOBAL_RUN_CONTEXT  # there is no public way to end a run that is not its own
 
 from tests.timeouts import pytest_timeout_set_timer
 
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in getattr(item, "fixturenames", ()):
             if name in SHARED:
                 item.add_marker(pytest.mark.xdist_group(SHARED[name]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """A driver that a planted fault stops in the middle leaves no run of trio behind for the tests after it."""
+    for name in ("runner", "task"):
+        vars(GLOBAL_RUN_CONTEXT).pop(name, None)
 
 
 def pytest_collection_finish() -> None:
