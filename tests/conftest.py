@@ -50,10 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    """A driver that a planted fault stops in the middle leaves no run of trio behind for the tests after it."""
-    for name in ("runner", "task"):
-        vars(GLOBAL_RUN_CONTEXT).pop(name, None)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A test that leaves a run of trio behind fails, and not the tests after it."""
+    if vars(GLOBAL_RUN_CONTEXT):
+        vars(GLOBAL_RUN_CONTEXT).clear()
+        pytest.fail(f"{item.nodeid} left a run of trio behind")
 
 
 def pytest_collection_finish() -> None:

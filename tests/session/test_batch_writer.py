@@ -286,6 +286,20 @@ async def test_after_a_write_the_same_bytes_are_full_again_and_a_byte_less_is_no
 
 
 @pytest.mark.rule("P1")
+async def test_what_comes_as_a_barrier_ends_the_window_begins_one_of_its_own(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        s = stand(nursery)
+        s.add(3)
+        await wait_all_tasks_blocked()  # the background waits for the end of its window
+        await s.writer.written()
+        s.add(4)  # before the background has seen that nothing is left
+        await wait_all_tasks_blocked()
+        assert s.sink.asked == [(3, 1, False)]
+        await trio.sleep(WINDOW * 1.5)
+        assert s.since() == [0.0, 1.0]
+
+
+@pytest.mark.rule("P1")
 async def test_a_byte_less_than_full_waits(autojump_clock: object) -> None:
     async with trio.open_nursery() as nursery:
         s = stand(nursery, full=len(RECORDS[3]) + len(RECORDS[4]) + 1)

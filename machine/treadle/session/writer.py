@@ -219,12 +219,17 @@ class BatchWriter:
 
     @trio.lowlevel.enable_ki_protection
     async def _tick(self) -> None:
-        """Write after each window for as long as there is something to write."""
+        """Write after each window for as long as there is something to write.
+
+        What comes just after a barrier has written everything begins a window of its own.
+        """
         try:
             while self._queue and not self._closed:
-                with trio.move_on_after(self.window):
+                with trio.move_on_after(self.window) as window:
                     await self._hurry.wait()
                 self._hurry = trio.Event()
+                if not window.cancelled_caught and self._bytes < self._full:
+                    continue
                 await self._reach(self._accepted, durable=False)
         except (StoreFailure, SessionLocked) as error:
             if not self._failing and self._report is not None:

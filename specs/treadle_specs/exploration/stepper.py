@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import time
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -139,7 +140,12 @@ class Stepper:
             host_uses_signal_set_wakeup_fd=True,
             clock=self.clock,
         )
-        self._until(lambda: self._nursery is not None)
+        self._loop: Generator[object, object, None] = self._due[0].__self__.unrolled_run_gen  # type: ignore[attr-defined]
+        try:
+            self._until(lambda: self._nursery is not None)
+        except BaseException:
+            self.abandon()
+            raise
 
     async def _hold(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -305,7 +311,7 @@ class Stepper:
                 self._until(lambda: self.finished)
         except Stuck as error:
             errors.append(error)
-        if not self.finished:
+        finally:
             self.abandon()
         return errors
 
@@ -315,16 +321,16 @@ class Stepper:
 
     def abandon(self) -> None:
         """Tear the run down where it stands, so that another one can start. Its tasks never go on."""
+        if self.finished:
+            return
+        self._outcome = outcome.Error(Stuck("the run was abandoned"))
         _ABANDONED.extend(self.tasks())
-        callbacks, self._due = list(self._due), deque()
-        for callback in callbacks:
-            state = getattr(callback, "__self__", None)
-            loop = getattr(state, "unrolled_run_gen", None)
-            if loop is not None:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    loop.close()
-        self._outcome = self._outcome or outcome.Error(Stuck("the run was abandoned"))
+        self._due.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if inspect.getgeneratorstate(self._loop) == inspect.GEN_CREATED:
+                self._loop.send(None)  # one that never began would not tidy up
+            self._loop.close()
 
     def __enter__(self) -> Self:
         return self
