@@ -21,22 +21,22 @@ def main() -> int:
     os.dup2(2, 1)
     desk = serve(Desk(), sys.stdin.buffer, own)
     own.close()
-    if desk is None:
+    if desk.closed:
         sys.stderr.flush()
         os._exit(0)
     desk.leave()
     return 0
 
 
-def serve(desk: Desk, requests: BinaryIO, replies: BinaryIO) -> Desk | None:
-    """Answer each line with one line; returns the desk that the input left open, nothing when the tester closed it."""
+def serve(desk: Desk, requests: BinaryIO, replies: BinaryIO) -> Desk:
+    """Answer each line with one line; returns the last desk, closed by the tester or left open by the input."""
     while line := requests.readline():
         if not line.strip():
             continue
         replies.write(json.dumps(answer(desk, line)).encode("ascii") + b"\n")
         replies.flush()
         if desk.closed and not desk.again:
-            return None
+            break
         if desk.closed:
             desk.stepper.abandon()
             desk = Desk()

@@ -207,7 +207,8 @@ def test_a_close_that_resets_the_rig_leaves_it_as_if_just_started() -> None:
     run: list[Json] = [{"do": "open", "session": "s1"}, wake, {"do": "settle"}]
     asked: list[Json] = [*run, {"do": "close", "reset": True}, *run, {"do": "close"}, {"do": "hello"}]
     lines = [json.dumps({"id": number, **request}).encode() for number, request in enumerate(asked)]
-    assert serve(Desk(), io.BytesIO(b"\n".join(lines)), replies) is None
+    left = serve(Desk(), io.BytesIO(b"\n".join(lines)), replies)
+    left.stepper.abandon()
     told = [json.loads(line) for line in replies.getvalue().splitlines()]
     assert [reply["id"] for reply in told] == list(range(8))
     assert all(reply["ok"] for reply in told)

@@ -150,6 +150,23 @@ class WriterMachine(Machine):
         spent = self.sink.writes - before
         require(spent <= 3, "P1", "{} waiters cost {} writes", count, spent)
 
+    @rule(count=st.integers(1, 3))
+    @step
+    def fail_late(self, count: int) -> None:
+        """A write fails after more has come: what it held stays in front (N6)."""
+        if self.sink.mood == "lost" or self.sink.loss_told or self.model.closed or self.model.spoilt:
+            return
+        self.sink.mood = "held"
+        self._add(1)
+        self._barrier("flush")
+        self.bench.settle()
+        for _ in range(count):
+            self._add(40)
+        self.sink.mood = "full"
+        self.sink.let_go()
+        self.bench.settle()
+        self.sink.mood = "quick"
+
     @precondition(lambda self: self.barriers)
     @rule(pick=st.integers(0, 5), go=GOING)
     @step
