@@ -11,6 +11,7 @@ from ..run_cases import compact_gate, fill
 from .ledger import Json, items
 from .local import TICKS, MakeRig, Rig
 from .monitor import Monitor
+from .profiles import ALONE
 
 ROUNDS = 80
 """How often a run that is brought to its end may need the tester."""
@@ -42,6 +43,7 @@ class Player:
         require(hello.get("protocol") == 1, "hello", "the rig answers hello with {}", hello)
         self.features: frozenset[str] = frozenset(items(hello, "features"))
         self.ticks = TICKS in self.features
+        self._alone = ALONE in items(hello, "lacks")
         self.monitor = Monitor(self.features)
 
     @property
@@ -79,13 +81,17 @@ class Player:
         return reply
 
     def _restart(self, step: Json) -> Json:
-        """What was flushed is acknowledged; the process ends by a close or a kill, and another one resumes."""
+        """What was flushed, or closed, is acknowledged; the process ends by a close or a kill, and another one resumes."""
         require(self._again is not None, "hello", "nobody says how the driver is started again")
-        self.settle()
-        self.play({"do": "flush"})
-        self.steps.append(step)
-        self.rig.close(kill=step.get("kill", False))
         assert self._again is not None
+        kill = step.get("kill", False)
+        self.settle()
+        if kill:
+            self.play({"do": "flush"})
+            if not self._alone:
+                self._rival(self._again())
+        self.steps.append(step)
+        self.rig.close(kill=kill)
         self.rig = self._again()
         self._ask({"do": "hello"})
         reply = self._ask({**self._opening, "resume": True})
@@ -94,6 +100,15 @@ class Player:
         report = self._ask({"do": "settle"})
         self._report(report, settled=True)
         return report
+
+    def _rival(self, rig: Rig) -> None:
+        """While one process drives the session, another that would resume it is refused, and changes nothing (P2)."""
+        try:
+            for request in ({"do": "hello"}, {**self._opening, "resume": True}):
+                reply = rig.ask({"id": 1, **request})
+            self.monitor.stakes.require(not reply.get("ok"), "P2", "two processes drive one session", stake=True)
+        finally:
+            rig.close(kill=True)
 
     def _judge(self, request: Json, reply: Json) -> None:
         if request["do"] in REPORTING and reply.get("ok"):

@@ -16,8 +16,10 @@ CORE: tuple[str, ...] = tuple(
     [rule for rule in SUITE if rule not in ("C8", "D8", "I2", "I9", "K3", "L8", "M1", "N6", "T6", "T9", "T12")]
 )
 """Those of them that turns, steps, tools, steering, cancel and dispose put at stake."""
-RESUMED: tuple[str, ...] = ("I8", "N5", "P4")
+RESUMED: tuple[str, ...] = ("I8", "N5", "P2", "P4")
 """Those that a session puts at stake which is closed, or whose process is killed, and resumed by another one."""
+ALONE = "second-process"
+"""What a rig lacks that cannot run beside another one of its kind."""
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "fair": tuple(FAIR),
     "core": CORE,
@@ -40,6 +42,7 @@ NEEDS: Mapping[str, str] = {
 LACKING: Mapping[str, tuple[str, ...]] = {
     "C8": ("pre-step", "turn-stopping", "request-error"),
     "I2": ("inbox",),
+    "P2": (ALONE,),
     "T12": ("request",),
     **WITHOUT,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Stored(Untickable):
 
     def ask(self, request: Json) -> Json:
         reply = super().ask(request)
+        if request["do"] == "hello":
+            reply = {**reply, "lacks": ["second-process"]}  # one run of trio in a process
         self.resumed = self.resumed or bool(request.get("resume"))
         if self.resumed and request["do"] == "settle" and reply["ok"]:
             self.told += 1
@@ -84,7 +87,8 @@ def judged(make_rig: Any, **given: Any) -> Verdict:
 def test_our_own_driver_conforms_and_what_a_resume_may_break_was_at_stake() -> None:
     verdict = judged(Stored, examples=80)
     assert verdict.conforms, as_text(verdict)
-    assert all(verdict.times(rule) >= LEAST for rule in RESUMED)
+    assert all(verdict.times(rule) >= LEAST for rule in RESUMED if rule != "P2")
+    assert verdict.of("P2") == "not applicable: no second-process"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +126,26 @@ def test_without_a_store_the_rules_of_a_resume_are_not_applicable(tmp_path: Path
 
 def test_killed_processes_of_our_own_lose_nothing_that_was_flushed(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    options = ["--profile", "durable", "--examples", "6", "--seed", "5", "--no-cases", "--no-corpus", "--jobs", "1"]
+    options = ["--profile", "durable", "--examples", "12", "--seed", "5", "--no-cases", "--no-corpus", "--jobs", "1"]
     assert main(["conform", *options, "--format", "json", "--output", str(report)]) in (0, 3)
     told = json.loads(report.read_text())
     assert told["broken"] == []
     assert told["rules"]["P4"]["times"] > 0
+    assert told["rules"]["P2"]["times"] > 0
+
+
+@pytest.mark.rule("P2")
+def test_a_driver_that_lets_two_processes_drive_a_session_is_told(tmp_path: Path) -> None:
+    loose = (
+        "import treadle_adapters.stores.locks as locks\n"
+        "from treadle_specs.rig.wire import main\n"
+        "locks.Held.lock = lambda self: True\n"
+        "main()\n"
+    )
+    script = tmp_path / "loose.py"
+    script.write_text(loose)
+    options = ["--profile", "durable", "--examples", "12", "--seed", "5", "--no-cases", "--no-corpus", "--jobs", "1"]
+    report = tmp_path / "report.json"
+    rig = f"{sys.executable} {script}"
+    assert main(["conform", "--rig", rig, *options, "--format", "json", "--output", str(report)]) == 1
+    assert "P2" in {found["rule"] for found in json.loads(report.read_text())["broken"]}

@@ -19,7 +19,7 @@ from treadle_specs.conformance.findings import RIG, Broken, Findings
 from treadle_specs.conformance.kit import Untickable, check_driver
 from treadle_specs.conformance.local import LocalRig
 from treadle_specs.conformance.plan import Plan
-from treadle_specs.conformance.profiles import CORE, LACKING, NEEDS, PROFILES, SUITE
+from treadle_specs.conformance.profiles import CORE, LACKING, NEEDS, PROFILES, RESUMED, SUITE
 from treadle_specs.conformance.progress import Progress
 from treadle_specs.conformance.reporting import as_json, as_junit, as_text
 from treadle_specs.conformance.stakes import Stakes
@@ -193,7 +193,7 @@ def test_cases_count_as_exercise_and_their_own_rules_are_judged_by_them() -> Non
 
 def test_profiles_name_rules_of_the_suite_and_every_reason_to_leave_one_out() -> None:
     assert set(CORE) < set(SUITE)
-    assert set(NEEDS) | set(LACKING) <= {*SUITE, *FAIR}
+    assert set(NEEDS) | set(LACKING) <= {*SUITE, *FAIR, *RESUMED}
     assert not (set(NEEDS) | set(LACKING)) & set(CORE)
     with pytest.raises(ValueError, match="no profile 'half'"):
         Plan(profile="half", examples=1)
