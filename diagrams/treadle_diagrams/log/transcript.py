@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from treadle import AssistantMessage, Block, Event, Reasoning, Text, ToolCall
-from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
+from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage, joined_usage
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -49,7 +49,6 @@ from .entries import (
 )
 from .letters import Letter, Mail
 from .phrases import blocks_text, end_text, route_text, source_text, tag_of
-from .usage import joined_usage
 
 
 def transcript(events: Iterable[Event]) -> list[AnyEntry]:

@@ -1,4 +1,4 @@
-"""Tokens that providers reported: by name, summed up, and for people."""
+"""Tokens that providers reported: by name, and for people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ def usage_fields(usage: Usage) -> dict[str, int]:
     """The counts that a provider reported, by name."""
     named = {name: getattr(usage, name) for name in usage.__struct_fields__}
     return {name: count for name, count in named.items() if count is not None}
-
-
-def joined_usage(one: Usage, other: Usage | None) -> Usage:
-    """Both together; a count that neither has stays absent (C5)."""
-    if other is None:
-        return one
-    both = (usage_fields(one), usage_fields(other))
-    return Usage(**{name: sum(fields.get(name, 0) for fields in both) for name in both[0].keys() | both[1].keys()})
 
 
 def usage_text(usage: Usage | None) -> list[str]:

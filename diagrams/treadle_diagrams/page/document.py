@@ -27,7 +27,7 @@ from ..log.letters import letters_of
 from ..log.passages import states_of, walk_of
 from ..log.spans import spans_of
 from ..log.transcript import transcript
-from ..log.usage import joined_usage, usage_text
+from ..log.usage import usage_text
 from .bars import bars_by_turn, strip_svg
 from .data import page_data
 from .transcript import transcript_html

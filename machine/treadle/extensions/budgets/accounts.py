@@ -1,0 +1,186 @@
+"""Who has spent what: the accounts that an agent's next request is charged to, and what stands on each.
+
+An agent's request is charged to its open turn and its session, to those of each agent above it, and to the host. What is
+recorded stands in the logs; what is under way is added, so that agents that work side by side see each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import trio
+from attrs import define, field, frozen
+
+from ...models import Usage
+from ..usage import LEDGER, Charge, Prices, Spent
+from .clocks import Clock
+from .limits import Limits
+
+if TYPE_CHECKING:
+    from ...agent import Agent
+
+Kind = Literal["turn", "session", "host"]
+"""Whose budget it is."""
+
+
+@define(eq=False)
+class Asking:
+    """A request that was let through and is not recorded yet.
+
+    Attributes:
+        step: whether it is the first attempt of its step.
+        model: the model that is asked.
+        input: how many tokens it is estimated to take.
+        output: how many tokens of its answer have come, as far as that is known.
+    """
+
+    step: bool
+    model: str
+    input: int
+    output: int = 0
+
+    @property
+    def charge(self) -> Charge:
+        """As it would be charged now."""
+        usage = Usage(input_tokens=self.input, output_tokens=self.output)
+        return Charge(self.model, "interrupted", None, usage, self.step)
+
+
+@frozen
+class Account:
+    """One budget that something is charged to.
+
+    Attributes:
+        kind: whose it is.
+        agent: whose turn or session; of the host's, the agent that asks.
+        limits: what may be spent.
+    """
+
+    kind: Kind
+    agent: Agent
+    limits: dict[str, float]
+
+
+@define(eq=False)
+class Accounts:
+    """The accounts of the agents of a host.
+
+    Attributes:
+        turn, session, host: what may be spent by each turn, by each session, and by all together.
+        prices: by the model's name.
+        asking: the requests under way, by agent.
+        total: what all agents spent since they are watched.
+    """
+
+    turn: Limits
+    session: Limits
+    host: Limits
+    prices: Prices
+    asking: dict[Agent, Asking] = field(factory=lambda: {})
+    total: Spent = field(factory=Spent)
+    _clocks: dict[Agent, Clock] = field(factory=lambda: {})
+    _began: float | None = None
+
+    # --- which ones ---------------------------------------------------------------------------------------------------
+
+    def of(self, agent: Agent) -> Iterator[Account]:
+        """The accounts that what the agent does is charged to, as far as they are limited."""
+        turn, session, host = self.turn.given, self.session.given, self.host.given
+        at: Agent | None = agent
+        while at is not None:
+            if turn and LEDGER.of(at.session).turn_open:
+                yield Account("turn", at, turn)
+            if session:
+                yield Account("session", at, session)
+            at = at.parent
+        if host:
+            yield Account("host", agent, host)
+
+    # --- what stands on them ------------------------------------------------------------------------------------------
+
+    def amounts(self, account: Account) -> dict[str, float]:
+        """What is spent of each limit of an account, requests under way included."""
+        spent = self._spent(account)
+        counted = spent.counted
+        known: dict[str, float] = {
+            "steps": spent.steps,
+            "calls": spent.attempts,
+            "input_tokens": counted.input_tokens or 0,
+            "output_tokens": counted.output_tokens or 0,
+        }
+        if "cost" in account.limits:
+            known["cost"] = spent.counted_cost(self.prices)
+        if "seconds" in account.limits:
+            known["seconds"] = self.seconds(account)
+        return {name: known[name] for name in account.limits}
+
+    def _spent(self, account: Account) -> Spent:
+        if account.kind == "host":
+            found = self.total
+        else:
+            ledger = LEDGER.of(account.agent.session)
+            found = ledger.whole_turn if account.kind == "turn" else ledger.tree
+        under_way = [asking for agent, asking in self.asking.items() if account.kind == "host" or _below(agent, account)]
+        if under_way:
+            found = found.plus(Spent())
+            for asking in under_way:
+                found.add(asking.charge)
+        return found
+
+    def seconds(self, account: Account) -> float:
+        """The real time of an account."""
+        if account.kind == "host":
+            return 0.0 if self._began is None else trio.current_time() - self._began
+        clock = self.clock(account.agent)
+        return clock.turn if account.kind == "turn" else clock.session
+
+    def deadline(self, agent: Agent) -> tuple[float, Account | None]:
+        """When the first of an agent's accounts runs out of time, by trio's clock; infinity where none does."""
+        first, whose = float("inf"), None
+        for account in self.of(agent):
+            bound = account.limits.get("seconds")
+            if bound is not None:
+                due = trio.current_time() + bound - self.seconds(account)
+                if due < first:
+                    first, whose = due, account
+        return first, whose
+
+    # --- what moves them ----------------------------------------------------------------------------------------------
+
+    def clock(self, agent: Agent) -> Clock:
+        """The clock of an agent's session."""
+        clock = self._clocks.get(agent)
+        if clock is None:
+            clock = self._clocks[agent] = Clock.of(agent.session)
+        return clock
+
+    def turn_began(self, agent: Agent) -> None:
+        """A turn of the agent begins."""
+        if self._began is None:
+            self._began = trio.current_time()
+        self.clock(agent).turn_began()
+
+    def turn_ended(self, agent: Agent) -> None:
+        """The agent's turn ended."""
+        self.asking.pop(agent, None)
+        self.clock(agent).turn_ended()
+
+    def recorded(self, agent: Agent, charge: Charge) -> None:
+        """An attempt of the agent is in the log."""
+        self.asking.pop(agent, None)
+        self.total.add(charge)
+
+    def gone(self, agent: Agent) -> None:
+        """The agent is no more."""
+        self.asking.pop(agent, None)
+        self._clocks.pop(agent, None)
+
+
+def _below(agent: Agent | None, account: Account) -> bool:
+    """Whether an agent is the account's, or stands below it."""
+    while agent is not None:
+        if agent is account.agent:
+            return True
+        agent = agent.parent
+    return False

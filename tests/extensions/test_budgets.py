@@ -1,0 +1,279 @@
+"""Budgets: what may be spent, who it is charged to, and how a turn ends that would spend more."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import trio
+
+from tests.stage import Gate, Stage, settled, stage, talk
+from treadle import Answer, Call, Errored, Failure, Host, MisuseError, ScriptedModel, subagent, tool
+from treadle.extensions.budgets import BUDGET_WARNING, Budgets, BudgetWarning, Limits
+from treadle.extensions.usage import LEDGER, Price
+from treadle.models import BlockStart, RetryPolicy, TextDelta, Usage
+from treadle.models.scripted import chunks_of
+from treadle.session import AssistantAttempt, AssistantMessageAdded, ToolResultAdded
+
+PRICES = {"m": Price(input=1.0, output=2.0)}
+
+
+@tool
+def work() -> str:
+    """Works."""
+    return "worked"
+
+
+def working(count: int = 1_000, usage: Usage | None = None) -> Iterable[Any]:
+    """Answers that each ask for the tool, for ever as far as a test can tell."""
+    return [Answer(calls=[Call("work")], usage=usage) for _ in range(count)]
+
+
+def budgeted(**given: Any) -> tuple[Host, list[BudgetWarning]]:
+    """A host with budgets, and what it warns of."""
+    host, warned = Host(checks=True), list[BudgetWarning]()
+    Budgets(**given).install(host)
+    host.on(BUDGET_WARNING, warned.append)
+    return host, warned
+
+
+def attempts(s: Stage) -> int:
+    return len(s.facts(AssistantMessageAdded)) + len(s.facts(AssistantAttempt))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("limit", ["steps", "calls"])
+@pytest.mark.rule("B1")
+async def test_a_turn_has_exactly_as_many_steps_and_calls_as_its_budget(limit: str, count: int) -> None:
+    host, _ = budgeted(turn=Limits(**{limit: count}))
+    async with stage(*working(), tools=[work], host=host) as s:
+        reason = await s.ask()
+        assert isinstance(reason, Errored)
+        assert reason.failure.code == "BUDGET"
+        assert f"the turn's budget of {count} {limit} is reached: {count}" in reason.failure.message
+        assert len(s.requests) == attempts(s) == count
+        assert len(s.facts(ToolResultAdded)) == count
+        assert [told.failure.code for told in s.errors] == ["BUDGET"]
+
+
+@pytest.mark.rule("B1")
+async def test_a_turn_that_is_answered_within_its_budget_ends_as_it_would() -> None:
+    host, _ = budgeted(turn=Limits(steps=2, calls=2, input_tokens=1_000_000, seconds=1e9))
+    async with stage(*working(1), "Done.", tools=[work], host=host) as s:
+        await s.ask("a")
+        assert s.ends == ["completed"]
+        await s.ask("b")
+        assert s.ends == ["completed", "completed"]  # each turn has its own
+
+
+@pytest.mark.rule("B2")
+async def test_a_retry_counts_as_a_call_and_not_as_a_step() -> None:
+    policy = RetryPolicy(base_delay=0.001, jitter=0.0)
+    model = ScriptedModel([Failure("busy", "SERVER")] * 9, retry_policy=policy)
+    host, _ = budgeted(turn=Limits(calls=3))
+    async with stage(model=model, host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert len(s.requests) == attempts(s) == 3
+    model = ScriptedModel([Failure("busy", "SERVER"), "Done."], retry_policy=policy)
+    host, _ = budgeted(turn=Limits(steps=1))
+    async with stage(model=model, host=host) as s:
+        await s.ask()
+        assert s.ends == ["completed"]
+
+
+@pytest.mark.parametrize(("limit", "bound"), [("input_tokens", 250), ("output_tokens", 25), ("cost", 0.00030)])
+@pytest.mark.rule("B1")
+async def test_reported_tokens_and_their_cost_end_a_turn(limit: str, bound: float) -> None:
+    host, _ = budgeted(turn=Limits(**{limit: bound}), prices=PRICES)
+    usage = Usage(input_tokens=100, output_tokens=10)  # 0.00012 each
+    async with stage(*working(usage=usage), tools=[work], host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert len(s.requests) == 3
+
+
+@pytest.mark.rule("B2")
+async def test_tokens_that_nobody_reports_are_estimated() -> None:
+    host, _ = budgeted(turn=Limits(input_tokens=400))
+    async with stage(*working(), tools=[work], host=host) as s:
+        await s.ask("many words " * 60)  # some 165 tokens in each request
+        assert s.ends == ["error BUDGET"]
+        assert 2 <= len(s.requests) <= 4
+
+
+@pytest.mark.parametrize("limits", [{"output_tokens": 100}, {"cost": 0.0003}])
+@pytest.mark.rule("B1")
+async def test_an_answer_that_goes_beyond_is_stopped_in_the_middle(limits: dict[str, float]) -> None:
+    gone: list[bool] = []
+
+    async def endless() -> Any:
+        try:
+            yield BlockStart(0, "text")
+            while True:
+                yield TextDelta(0, "eight or so. ")
+        finally:
+            gone.append(True)
+
+    host, _ = budgeted(turn=Limits(**limits), prices=PRICES)
+    async with stage(lambda _: endless(), "Done.", host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert gone == [True]
+        [attempt] = s.facts(AssistantAttempt)
+        assert attempt.finish.failure.code == "BUDGET"
+        used = LEDGER.of(s.agent.session).own.counted.output_tokens
+        assert used is not None
+        assert used <= 170
+        await s.ask("b")
+        assert s.ends == ["error BUDGET", "completed"]
+
+
+async def test_an_answer_that_uses_its_budget_up_to_the_end_is_whole() -> None:
+    host, _ = budgeted(session=Limits(output_tokens=10))
+    usage = Usage(input_tokens=5, output_tokens=10)
+    async with stage(Answer("A word or two.", usage=usage), "More.", host=host) as s:
+        await s.ask("a")
+        await s.ask("b")
+        assert s.ends == ["completed", "error BUDGET"]
+        assert len(s.requests) == 1
+
+
+@pytest.mark.rule("B1")
+async def test_an_answer_is_stopped_when_the_time_is_over(autojump_clock: trio.testing.MockClock) -> None:
+    host, _ = budgeted(turn=Limits(seconds=10))
+    async with stage(model=ScriptedModel(["word " * 1_000], pace=1.0), host=host) as s:
+        began = trio.current_time()
+        await s.ask()
+        assert trio.current_time() - began == pytest.approx(10, abs=0.01)
+        assert s.ends == ["error BUDGET"]
+
+
+@pytest.mark.rule("B1")
+async def test_a_silent_model_is_not_waited_for_beyond_the_time(autojump_clock: trio.testing.MockClock) -> None:
+    host, _ = budgeted(session=Limits(seconds=10))
+    async with stage(talk(Gate()), host=host) as s:
+        began = trio.current_time()
+        await s.ask()
+        assert trio.current_time() - began == pytest.approx(10, abs=0.01)
+        assert s.ends == ["error BUDGET"]
+
+
+@pytest.mark.rule("B1", "N1")
+async def test_a_tool_is_stopped_when_the_time_is_over_and_its_call_has_a_result(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    @tool
+    async def sleep() -> None:
+        """Sleeps."""
+        await trio.sleep_forever()
+
+    host, _ = budgeted(turn=Limits(seconds=10))
+    calls = [Call("sleep"), Call("work")]
+    async with stage(Answer(calls=calls), "Done.", tools=[sleep, work], host=host) as s:
+        began = trio.current_time()
+        await s.ask("a")
+        assert trio.current_time() - began == pytest.approx(10, abs=0.01)
+        assert s.ends == ["error BUDGET"]
+        first, second = s.facts(ToolResultAdded)
+        assert (first.code, second.is_error) == ("BUDGET", True)
+        await s.ask("b")  # a new turn has its own time, and its request holds call and result
+        assert s.ends == ["error BUDGET", "completed"]
+        assert [line for line in s.requests[-1] if line.startswith("result")] == ["result call_1", "result call_2"]
+
+
+@pytest.mark.rule("B1")
+async def test_what_was_said_when_nothing_was_left_is_in_the_history() -> None:
+    host, _ = budgeted(session=Limits(calls=1))
+    async with stage("One.", "Two.", host=host) as s:
+        await s.ask("a")
+        await s.ask("b")
+        assert s.ends == ["completed", "error BUDGET"]
+        assert [message.text for message in s.agent.session.history()] == ["a", "One.", "b"]
+
+
+async def test_steering_that_a_budget_keeps_out_is_recorded_and_not_lost() -> None:
+    gate = Gate()
+    host, _ = budgeted(turn=Limits(calls=1))
+    async with stage(talk("One.", gate), "Two.", host=host) as s:
+        s.agent.followup("a")
+        await gate.reached()
+        s.agent.steer("b")
+        gate.open()
+        await s.agent.when_idle()
+        assert s.ends == ["error BUDGET"]
+        assert [message.text for message in s.agent.session.history()] == ["a", "One.", "b"]
+
+
+# --- sub-agents, and agents side by side ------------------------------------------------------------------------------
+
+
+def delegating(count: int) -> Answer:
+    return Answer(calls=[Call("subagent", {"prompt": f"job {n}"}) for n in range(count)])
+
+
+@pytest.mark.parametrize("limits", [{"turn": Limits(calls=4)}, {"session": Limits(calls=4)}, {"host": Limits(calls=4)}])
+@pytest.mark.rule("B2")
+async def test_what_sub_agents_ask_counts_towards_those_above(limits: dict[str, Limits]) -> None:
+    host, _ = budgeted(**limits)
+    script = [delegating(1), *working(2), "Child's answer.", *working()]
+    async with stage(*script, tools=[work, subagent()], host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert len(s.model.requests) == 4  # one of the parent, three of the child
+        ledger = LEDGER.of(s.agent.session)
+        assert (ledger.own.attempts, ledger.below.attempts, ledger.tree.attempts) == (1, 3, 4)
+
+
+@pytest.mark.rule("B1", "B2")
+async def test_a_child_that_meets_its_parents_budget_fails_its_call_with_the_code() -> None:
+    host, _ = budgeted(session=Limits(calls=3))
+    async with stage(delegating(1), *working(), tools=[work, subagent()], host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert [result.code for result in s.facts(ToolResultAdded)] == ["BUDGET"]
+        assert len(s.model.requests) == 3
+
+
+@pytest.mark.parametrize("calls", [3, 5, 7])
+@pytest.mark.rule("B2")
+async def test_children_side_by_side_never_exceed_their_parents_calls(calls: int) -> None:
+    """Each looks at the budget while the others' requests are under way: what is under way counts."""
+    host, _ = budgeted(turn=Limits(calls=calls))
+
+    async def slow() -> Any:
+        await settled()
+        for chunk in chunks_of(Answer("Done.")):
+            yield chunk
+
+    model = ScriptedModel([delegating(6)], default=lambda _: slow())
+    async with stage(model=model, tools=[subagent(parallel=True)], host=host) as s:
+        await s.ask()
+        assert s.ends == ["error BUDGET"]
+        assert len(s.model.requests) == calls
+        assert LEDGER.of(s.agent.session).tree.attempts == calls
+
+
+@pytest.mark.rule("B2")
+async def test_grandchildren_count_at_every_level() -> None:
+    host, _ = budgeted()
+    child = subagent(max_depth=3)
+    async with stage(delegating(1), delegating(1), "Deep.", "Middle.", "Top.", tools=[child], host=host) as s:
+        await s.ask()
+        assert s.ends == ["completed"]
+        ledger = LEDGER.of(s.agent.session)
+        assert (ledger.own.attempts, ledger.below.attempts) == (2, 3)
+
+
+@pytest.mark.rule("B2")
+async def test_a_hosts_budget_is_one_for_all_its_agents() -> None:
+    host, warned = budgeted(host=Limits(calls=2), warn_at=0.5)
+    async with stage("a", "b", "c", host=host) as s:
+        other = (await host.agents.create(agent_options=s.agent.options)).agent
+        await s.ask("a")
+        assert str(await other.ask("b")).find("Completed") > 0
+        reason = (await other.ask("c")).reason
+        assert isinstance(reason, Errored)
+        assert reason.failure.code == "BUDGET"
+        await s.ask("d")
+        assert s.ends == ["completed", "error BUDGET"]
+        assert [(one.account, one.limit, one.amount) for one in warned] == [("host", "calls", 1)]
