@@ -5,6 +5,6 @@ May import: ``usage``, ``hooks``, ``models``, ``session``, ``agent``, and of the
 
 from .budgets import Budgets
 from .limits import Limits
-from .points import BUDGET_WARNING, BudgetWarning
+from .points import BUDGET_WARNING, BudgetNearlySpent, BudgetWarning
 
-__all__ = ["BUDGET_WARNING", "BudgetWarning", "Budgets", "Limits"]
+__all__ = ["BUDGET_WARNING", "BudgetNearlySpent", "BudgetWarning", "Budgets", "Limits"]

@@ -83,11 +83,11 @@ class Estimator:
     def _learn(self, reported: int, size: float) -> None:
         if type(reported) is not int or reported <= 0:
             raise MisuseError(f"a reported count of tokens is a positive whole number, not {reported!r}")
-        before = self._reported
-        tokens, grown = (float(reported), size) if before is None else (reported - before[0], size - before[1])
-        if grown > 0 and tokens > 0:  # a history that was cut tells nothing about the rate
-            self._seen_tokens = self._seen_tokens * FADE + tokens
-            self._seen_size = self._seen_size * FADE + grown
+        if self._reported is not None:  # the first report is for a good part what stands in no message
+            tokens, grown = reported - self._reported[0], size - self._reported[1]
+            if grown > 0 and tokens > 0:  # and a history that was cut tells nothing about the rate
+                self._seen_tokens = self._seen_tokens * FADE + tokens
+                self._seen_size = self._seen_size * FADE + grown
         self._reported = (reported, size)
 
     # --- sizes --------------------------------------------------------------------------------------------------------
