@@ -73,8 +73,7 @@ def reading(path: str, start: int, count: int = 1_500) -> Answer:
 TALK = [
     "A river begins as almost nothing: a wet place between stones. It is patient, and so it gets its way.",
     "Chapter two. The miller's daughter kept a ledger of floods, one line for each, in a hand that never hurried.",
-    "Chapter three. Nobody in the valley could remember a dry year, which is not the same as there having been none. "
-    "The old men said so, and the young ones measured it, and both were right in the way that people are right.",
+    "Chapter three. Nobody in the valley could remember a dry year, which is not the same as there having been none.",
     "It ends where it has to: with salt, and gulls, and the long exhale of a tide going out.",
 ] * 2
 SCRIPTS: dict[str, tuple[list[str], list[Answer]]] = {
@@ -109,7 +108,7 @@ def serve() -> tuple[subprocess.Popen[str], str]:
     text = (HERE.parent / "adapters" / "llama_server.py").read_text(encoding="utf-8")
     program = text.replace("n_ctx = 2048", "n_ctx = 8192").replace("SLOTS = 2", "SLOTS = 1")
     pipe = subprocess.PIPE
-    server = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=-3, text=True)  # noqa: S603
+    server = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=-3, text=True)
     assert server.stdout is not None
     return server, server.stdout.readline().strip()
 

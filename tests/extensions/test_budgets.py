@@ -24,7 +24,7 @@ from treadle import (
     tool,
 )
 from treadle.extensions.budgets import BUDGET_WARNING, BudgetNearlySpent, Budgets, BudgetWarning, Limits
-from treadle.extensions.usage import LEDGER, Price
+from treadle.extensions.usage import USAGE, Price
 from treadle.models import BlockStart, RetryPolicy, TextDelta, Usage
 from treadle.models.scripted import chunks_of
 from treadle.session import AssistantAttempt, AssistantMessageAdded, StepStart, ToolResultAdded, TurnEnd, TurnStart
@@ -136,7 +136,7 @@ async def test_an_answer_that_goes_beyond_is_stopped_in_the_middle(limits: dict[
         assert gone == [True]
         [attempt] = s.facts(AssistantAttempt)
         assert attempt.finish.failure.code == "BUDGET"
-        used = LEDGER.of(s.agent.session).own.counted.output_tokens
+        used = USAGE.of(s.agent.session).own.counted.output_tokens
         assert used is not None
         assert used <= 170
         await s.ask("b")
@@ -235,7 +235,7 @@ async def test_what_sub_agents_ask_counts_towards_those_above(limits: dict[str, 
         await s.ask()
         assert s.ends == ["error BUDGET"]
         assert len(s.model.requests) == 4  # one of the parent, three of the child
-        ledger = LEDGER.of(s.agent.session)
+        ledger = USAGE.of(s.agent.session)
         assert (ledger.own.attempts, ledger.below.attempts, ledger.tree.attempts) == (1, 3, 4)
 
 
@@ -265,7 +265,7 @@ async def test_children_side_by_side_never_exceed_their_parents_calls(calls: int
         await s.ask()
         assert s.ends == ["error BUDGET"]
         assert len(s.model.requests) == calls
-        assert LEDGER.of(s.agent.session).tree.attempts == calls
+        assert USAGE.of(s.agent.session).tree.attempts == calls
 
 
 @pytest.mark.rule("B2")
@@ -275,7 +275,7 @@ async def test_grandchildren_count_at_every_level() -> None:
     async with stage(delegating(1), delegating(1), "Deep.", "Middle.", "Top.", tools=[child], host=host) as s:
         await s.ask()
         assert s.ends == ["completed"]
-        ledger = LEDGER.of(s.agent.session)
+        ledger = USAGE.of(s.agent.session)
         assert (ledger.own.attempts, ledger.below.attempts) == (2, 3)
 
 
@@ -350,7 +350,7 @@ async def test_the_time_between_a_crash_and_the_resume_is_not_spent() -> None:
     data = [TurnStart(1), StepStart(1, 1), TurnEnd(1, Interrupted()), TurnStart(2), TurnEnd(2, Completed())]
     times = [now, now + 2_000, now + week, now + week, now + week + 3_000]
     events = [Event("", seq, time, one) for seq, (time, one) in enumerate(zip(times, data, strict=True))]
-    assert LEDGER.over(events).seconds == 5.0
+    assert USAGE.over(events).seconds == 5.0
 
 
 @pytest.mark.rule("B2")
@@ -366,7 +366,7 @@ async def test_a_resumed_session_has_used_the_time_of_its_turns(autojump_clock: 
         handle = await host.agents.create(session_id="s", agent_options=OPTIONS)
         handle.agent.session._clock = later
         await handle.agent.ask("a")
-        used = LEDGER.of(handle.agent.session).seconds
+        used = USAGE.of(handle.agent.session).seconds
     assert used > 5
     assert (await resumed(store, "s", "b", session=Limits(seconds=used)))[0] == ["completed", "error BUDGET"]
     assert (await resumed(store, "s", "b", session=Limits(seconds=used + 1e6)))[0][2:] == ["completed"]
@@ -464,4 +464,4 @@ async def test_two_budgets_of_one_host_are_both_held_and_note_sub_agents_once() 
     async with stage(delegating(1), *working(), tools=[work, subagent()], host=host) as s:
         await s.ask()
         assert s.ends == ["error BUDGET"]
-        assert LEDGER.of(s.agent.session).tree.attempts == 3
+        assert USAGE.of(s.agent.session).tree.attempts == 3

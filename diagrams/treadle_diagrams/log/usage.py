@@ -21,5 +21,12 @@ def usage_text(usage: Usage | None) -> list[str]:
         "reasoning_tokens": "reasoning",
     }
     given = usage_fields(usage) if usage is not None else {}
-    told = [f"{given[name]:,} {word}" for name, word in names.items() if name in given]
+    told = [f"{given[name]:,} {word}{_share(name, given)}" for name, word in names.items() if name in given]
     return ["tokens: " + ", ".join(told)] if told else []
+
+
+def _share(name: str, given: dict[str, int]) -> str:
+    """What part of the input was found in caches."""
+    if name != "cache_read_tokens" or not given[name] or not given.get("input_tokens"):
+        return ""
+    return f" ({min(1.0, given[name] / given['input_tokens']):.0%})"

@@ -4,7 +4,8 @@ May import: ``usage``, ``hooks``, ``models``, ``session``, ``agent``, and of the
 """
 
 from .budgets import Budgets
+from .files import declared_budgets
 from .limits import Limits
 from .points import BUDGET_WARNING, BudgetNearlySpent, BudgetWarning
 
-__all__ = ["BUDGET_WARNING", "BudgetNearlySpent", "BudgetWarning", "Budgets", "Limits"]
+__all__ = ["BUDGET_WARNING", "BudgetNearlySpent", "BudgetWarning", "Budgets", "Limits", "declared_budgets"]

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field, frozen
 
 from ...models import Usage
-from ..usage import LEDGER, Charge, Prices, Spent
+from ..usage import USAGE, Charge, Prices, Spent
 from .clocks import Clock
 from .limits import Limits
 
@@ -89,7 +89,7 @@ class Accounts:
         turn, session, host = self.turn.given, self.session.given, self.host.given
         at: Agent | None = agent
         while at is not None:
-            if turn and LEDGER.of(at.session).turn_open:
+            if turn and USAGE.of(at.session).turn_open:
                 yield Account("turn", at, turn)
             if session:
                 yield Account("session", at, session)
@@ -119,9 +119,11 @@ class Accounts:
         if account.kind == "host":
             found = self.total
         else:
-            ledger = LEDGER.of(account.agent.session)
+            ledger = USAGE.of(account.agent.session)
             found = ledger.whole_turn if account.kind == "turn" else ledger.tree
-        under_way = [asking for agent, asking in self.asking.items() if account.kind == "host" or _below(agent, account)]
+        under_way = [
+            asking for agent, asking in self.asking.items() if account.kind == "host" or _below(agent, account)
+        ]
         if under_way:
             found = found.plus(Spent())
             for asking in under_way:

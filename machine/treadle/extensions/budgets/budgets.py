@@ -26,7 +26,7 @@ from ...hooks import (
 )
 from ...models import CallConfig, Chunk
 from ...session import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
-from ..usage import LEDGER, Prices, count_sub_agents
+from ..usage import USAGE, Prices, count_sub_agents
 from .accounts import Account, Accounts, Asking
 from .limits import Limits
 from .points import BUDGET_WARNING, TOLD, BudgetNearlySpent, BudgetWarning, told_by
@@ -118,14 +118,12 @@ class Budgets:
 
     # --- where they are held ------------------------------------------------------------------------------------------
 
-    async def _before_request(
-        self, asked: RequestProposal, proceed: Callable[[], Awaitable[CallConfig]]
-    ) -> CallConfig:
+    async def _before_request(self, asked: RequestProposal, proceed: Callable[[], Awaitable[CallConfig]]) -> CallConfig:
         """Refuse a request for which nothing is left; one that is let through counts from now on."""
         config = await proceed()
         agent = asked.agent
         self._accounts.asking.pop(agent, None)
-        ledger = LEDGER.of(agent.session)
+        ledger = USAGE.of(agent.session)
         first = not ledger.step_counted
         for account in self._accounts.of(agent):
             for name, amount in self._accounts.amounts(account).items():
@@ -144,7 +142,7 @@ class Budgets:
         if asking is None:
             return stream
         deadline, whose = self._accounts.deadline(agent)
-        tokens = LEDGER.of(agent.session).output_of
+        tokens = USAGE.of(agent.session).output_of
         return held(stream, asking, tokens, partial(self._check_answer, agent), deadline, partial(self._late, whose))
 
     def _check_answer(self, agent: Agent) -> None:
@@ -173,7 +171,7 @@ class Budgets:
         data, agent = told.event.data, told.agent
         kind = type(data)
         if kind is AssistantMessageAdded or kind is AssistantAttempt:
-            charge = LEDGER.of(told.session).last
+            charge = USAGE.of(told.session).last
             assert charge is not None
             self._accounts.recorded(agent, charge)
             if self._warn_at is not None:
@@ -195,7 +193,7 @@ class Budgets:
     def _warn_once(self, account: Account, name: str, amount: float) -> None:
         """Tell that a budget is nearly spent, unless that was told before, in this process or before it."""
         agent, bound = account.agent, account.limits[name]
-        data = BudgetNearlySpent(account.kind, name, bound, amount, LEDGER.of(agent.session).number)
+        data = BudgetNearlySpent(account.kind, name, bound, amount, USAGE.of(agent.session).number)
         if account.kind == "host":
             if name in self._host_told:
                 return

@@ -6,7 +6,7 @@ import trio
 from attrs import define
 
 from ...session import Session
-from ..usage import LEDGER
+from ..usage import USAGE
 
 
 @define(eq=False)
@@ -26,7 +26,7 @@ class Clock:
     @classmethod
     def of(cls, session: Session) -> Clock:
         """The clock of a session that is seen for the first time."""
-        ledger = LEDGER.of(session)
+        ledger = USAGE.of(session)
         return cls(ledger.seconds, 0.0, trio.current_time() if ledger.turn_open else None)
 
     def turn_began(self) -> None:

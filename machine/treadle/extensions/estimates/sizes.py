@@ -24,7 +24,9 @@ PER_CALL = 8.0
 PER_TOOL = 8.0
 """Tokens around a tool."""
 
-_PIECES = re.compile(r"([A-Za-z]+)|(\d+)|(\n\s*)|([^\S\n]{2,})|([!-/:-@\[-`{-~]+)|([\u2e80-\ud7ff\uf900-\uffef]+)|([^\x00-\x7f]+)")
+_PIECES = re.compile(
+    r"([A-Za-z]+)|(\d+)|(\n\s*)|([^\S\n]{2,})|([!-/:-@\[-`{-~]+)|([\u2e80-\ud7ff\uf900-\uffef]+)|([^\x00-\x7f]+)"
+)
 _WORD, _NUMBER, _LINE, _INDENT, _SIGNS, _DENSE, _OTHER = range(1, 8)
 
 

@@ -1,22 +1,25 @@
 """What attempts used and cost: sums that equal their parts, of a turn, a session, and an agent with its sub-agents.
 
 Everything is folded from the log, so a session that is resumed goes on with what it has used. May import: ``models``,
-``session``, ``hooks``.
+``session``, ``hooks``, and of the host what reads files.
 """
 
 from .charge import Charge, SubAgentUsage
-from .ledger import LEDGER, Ledger
+from .files import prices_declared, read_prices
+from .ledger import USAGE, UsageLedger
 from .prices import Price, Prices
 from .spent import Spent
 from .sub_agents import count_sub_agents
 
 __all__ = [
-    "LEDGER",
+    "USAGE",
     "Charge",
-    "Ledger",
     "Price",
     "Prices",
     "Spent",
     "SubAgentUsage",
+    "UsageLedger",
     "count_sub_agents",
+    "prices_declared",
+    "read_prices",
 ]

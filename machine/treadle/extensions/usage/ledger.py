@@ -30,7 +30,7 @@ UNKNOWN = "?"
 
 
 @define(eq=False)
-class Ledger:
+class UsageLedger:
     """What a session used so far. What a fork inherited was used by its parent, and is not counted.
 
     Attributes:
@@ -97,7 +97,7 @@ class Ledger:
             self._surface(entry)
         if kind is AssistantMessageAdded or kind is AssistantAttempt:
             self._active = entry.time
-            self._attempt(data)
+            self._attempt(entry)
         elif kind is StepStart:
             self.step_counted = False
             self._active = entry.time
@@ -122,14 +122,16 @@ class Ledger:
         elif kind is EndSeed:
             self._inherited()
 
-    def _attempt(self, data: AssistantMessageAdded | AssistantAttempt) -> None:
+    def _attempt(self, entry: Event) -> None:
+        data: AssistantMessageAdded | AssistantAttempt = entry.data
         usage, said = data.usage, answer_size(data)
+        asked = self._size - self._nodes.get(entry.seq, 0)  # its answer was no part of what it was asked
         guessed: Usage | None = None
         if usage is None:
-            guessed = Usage(input_tokens=self._input_of(self._asked_size(data)), output_tokens=self.output_of(said))
+            guessed = Usage(input_tokens=self._input_of(asked), output_tokens=self.output_of(said))
         else:
-            if usage.input_tokens and self._asked_size(data):
-                self._input = (usage.input_tokens, self._asked_size(data))
+            if usage.input_tokens:
+                self._input = (usage.input_tokens, asked)
             if usage.output_tokens and said:
                 self._output = (usage.output_tokens, said)
         outcome = "interrupted" if data.interrupted else "answered"
@@ -139,10 +141,6 @@ class Ledger:
         self.step_counted = True
         self.own.add(charge)
         self.turn.add(charge)
-
-    def _asked_size(self, data: AssistantMessageAdded | AssistantAttempt) -> int:
-        """The characters of the history as the attempt was sent it: its own answer stands on the surface already."""
-        return self._size - (node_size(data) if type(data) is AssistantMessageAdded else 0)
 
     def _input_of(self, size: int) -> int:
         tokens, then = self._input
@@ -163,10 +161,10 @@ class Ledger:
         self.seconds = 0.0
 
 
-def _take(ledger: Ledger, entry: Event) -> Ledger:
+def _take(ledger: UsageLedger, entry: Event) -> UsageLedger:
     ledger.take(entry)
     return ledger
 
 
-LEDGER: Projection[Ledger] = Projection("usage", Ledger, _take)
-"""What a session used: ``LEDGER.of(session)`` live, ``LEDGER.over(events)`` of a cold log (S9)."""
+USAGE: Projection[UsageLedger] = Projection("usage", UsageLedger, _take)
+"""What a session used: ``USAGE.of(session)`` live, ``USAGE.over(events)`` of a cold log (S9)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hooks import SESSION_EVENT, Disposer, Scope, SessionEventAdded
 from ...session import AssistantAttempt, AssistantMessageAdded
 from .charge import SubAgentUsage
-from .ledger import LEDGER
+from .ledger import USAGE
 
 _KIND = "usage/sub-agents"
 
@@ -43,7 +43,7 @@ def _note(told: SessionEventAdded) -> None:
     above = told.agent.parent
     if above is None or not (kind is AssistantMessageAdded or kind is AssistantAttempt):
         return
-    charge = LEDGER.of(told.session).last
+    charge = USAGE.of(told.session).last
     assert charge is not None
     while above is not None:
         above.session.append(SubAgentUsage(told.agent.id, data.attempt_id, charge), ignorable=True)
