@@ -98,7 +98,7 @@ async def test_a_retry_counts_as_a_call_and_not_as_a_step() -> None:
 
 @pytest.mark.parametrize(("limit", "bound"), [("input_tokens", 250), ("output_tokens", 25), ("cost", 0.00030)])
 @pytest.mark.rule("B1")
-async def test_reported_tokens_and_their_cost_end_a_turn(limit: str, bound: float) -> None:
+async def test_reported_tokens_and_their_cost_end_a_turn(limit: str, bound: Any) -> None:
     host, _ = budgeted(turn=Limits(**{limit: bound}), prices=PRICES)
     usage = Usage(input_tokens=100, output_tokens=10)  # 0.00012 each
     async with stage(*working(usage=usage), tools=[work], host=host) as s:
@@ -118,7 +118,7 @@ async def test_tokens_that_nobody_reports_are_estimated() -> None:
 
 @pytest.mark.parametrize("limits", [{"output_tokens": 100}, {"cost": 0.0003}])
 @pytest.mark.rule("B1")
-async def test_an_answer_that_goes_beyond_is_stopped_in_the_middle(limits: dict[str, float]) -> None:
+async def test_an_answer_that_goes_beyond_is_stopped_in_the_middle(limits: dict[str, Any]) -> None:
     gone: list[bool] = []
 
     async def endless() -> Any:
