@@ -15,7 +15,6 @@ from attrs import define, field, frozen
 from ...models import Usage
 from ..usage import USAGE, Charge, Prices, Spent
 from .clocks import Clock
-from .limits import Limits
 
 if TYPE_CHECKING:
     from ...agent import Agent
@@ -40,11 +39,10 @@ class Asking:
     input: int
     output: int = 0
 
-    @property
-    def charge(self) -> Charge:
-        """As it would be charged now."""
-        usage = Usage(input_tokens=self.input, output_tokens=self.output)
-        return Charge(self.model, "interrupted", None, usage, self.step)
+    def cost(self, prices: Prices) -> float:
+        """What it would cost if it ended now."""
+        price = prices.get(self.model)
+        return 0.0 if price is None else price.of(Usage(input_tokens=self.input, output_tokens=self.output))
 
 
 @frozen
@@ -67,15 +65,15 @@ class Accounts:
     """The accounts of the agents of a host.
 
     Attributes:
-        turn, session, host: what may be spent by each turn, by each session, and by all together.
+        turn, session, host: what may be spent by each turn, by each session, and by all together, by name of the limit.
         prices: by the model's name.
         asking: the requests under way, by agent.
         total: what all agents spent since they are watched.
     """
 
-    turn: Limits
-    session: Limits
-    host: Limits
+    turn: dict[str, float]
+    session: dict[str, float]
+    host: dict[str, float]
     prices: Prices
     asking: dict[Agent, Asking] = field(factory=lambda: {})
     total: Spent = field(factory=Spent)
@@ -86,7 +84,7 @@ class Accounts:
 
     def of(self, agent: Agent) -> Iterator[Account]:
         """The accounts that what the agent does is charged to, as far as they are limited."""
-        turn, session, host = self.turn.given, self.session.given, self.host.given
+        turn, session, host = self.turn, self.session, self.host
         at: Agent | None = agent
         while at is not None:
             if turn and USAGE.of(at.session).turn_open:
@@ -101,34 +99,31 @@ class Accounts:
 
     def amounts(self, account: Account) -> dict[str, float]:
         """What is spent of each limit of an account, requests under way included."""
-        spent = self._spent(account)
-        counted = spent.counted
-        known: dict[str, float] = {
-            "steps": spent.steps,
-            "calls": spent.attempts,
-            "input_tokens": counted.input_tokens or 0,
-            "output_tokens": counted.output_tokens or 0,
-        }
-        if "cost" in account.limits:
-            known["cost"] = spent.counted_cost(self.prices)
-        if "seconds" in account.limits:
-            known["seconds"] = self.seconds(account)
-        return {name: known[name] for name in account.limits}
-
-    def _spent(self, account: Account) -> Spent:
         if account.kind == "host":
-            found = self.total
+            spent = (self.total,)
         else:
             ledger = USAGE.of(account.agent.session)
-            found = ledger.whole_turn if account.kind == "turn" else ledger.tree
-        under_way = [
-            asking for agent, asking in self.asking.items() if account.kind == "host" or _below(agent, account)
-        ]
-        if under_way:
-            found = found.plus(Spent())
-            for asking in under_way:
-                found.add(asking.charge)
-        return found
+            of_turn = account.kind == "turn"
+            spent = (ledger.turn, ledger.turn_below) if of_turn else (ledger.own, ledger.below)
+        under_way: list[Asking] = []
+        for agent, asking in self.asking.items():
+            if account.kind == "host" or _below(agent, account):
+                under_way.append(asking)
+        limits, known = account.limits, dict[str, float]()
+        if "steps" in limits:
+            known["steps"] = sum([one.steps for one in spent]) + sum([one.step for one in under_way])
+        if "calls" in limits:
+            known["calls"] = sum([one.attempts for one in spent]) + len(under_way)
+        if "input_tokens" in limits:
+            known["input_tokens"] = sum([one.input for one in (*spent, *under_way)])
+        if "output_tokens" in limits:
+            known["output_tokens"] = sum([one.output for one in (*spent, *under_way)])
+        if "cost" in limits:
+            known["cost"] = sum([one.counted_cost(self.prices) for one in spent])
+            known["cost"] += sum([one.cost(self.prices) for one in under_way])
+        if "seconds" in limits:
+            known["seconds"] = self.seconds(account)
+        return known
 
     def seconds(self, account: Account) -> float:
         """The real time of an account."""

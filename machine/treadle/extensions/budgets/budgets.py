@@ -84,7 +84,7 @@ class Budgets:
             raise MisuseError(f"warn_at is a share above 0, up to 1, or None, not {warn_at!r}")
         if not prices and any([limits.cost is not None for limits in (turn, session, host)]):
             raise MisuseError("a limit of cost needs prices: give prices={'model': Price(input=…, output=…)}")
-        self._accounts = Accounts(turn, session, host, dict(prices or {}))
+        self._accounts = Accounts(turn.given, session.given, host.given, dict(prices or {}))
         self._warn_at = warn_at
         self._host_told: set[str] = set()
         self._names = turn.given.keys() | session.given.keys() | host.given.keys()

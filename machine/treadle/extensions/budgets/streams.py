@@ -35,7 +35,7 @@ async def held(
     Raises:
         BudgetReached: it goes beyond a budget.
     """
-    size, looked = 0, 0
+    size, looked = 0, -LOOK_EVERY
     try:
         while True:
             chunk: Any = None
@@ -53,7 +53,7 @@ async def held(
                 asking.output = max(asking.output, tokens(size))
             elif isinstance(chunk, UsageReport) and chunk.usage.output_tokens is not None:
                 asking.output = chunk.usage.output_tokens
-            if asking.output >= looked + LOOK_EVERY or looked == 0:
+            if asking.output >= looked + LOOK_EVERY:
                 looked = asking.output
                 check()
             yield chunk

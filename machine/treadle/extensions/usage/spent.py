@@ -21,6 +21,8 @@ class Spent:
         failed: those of them that failed.
         interrupted: those that were cut off.
         unreported: those of which the provider reported no tokens.
+        input: tokens that were read, as reported or else estimated: what budgets go by.
+        output: tokens that were written, likewise.
         reported: the tokens that were reported, by model.
         guessed: the estimated tokens of those that were not, by model.
     """
@@ -30,6 +32,8 @@ class Spent:
     failed: int = 0
     interrupted: int = 0
     unreported: int = 0
+    input: int = 0
+    output: int = 0
     reported: dict[str, Usage] = field(factory=dict[str, Usage])
     guessed: dict[str, Usage] = field(factory=dict[str, Usage])
 
@@ -39,6 +43,10 @@ class Spent:
         self.steps += charge.step
         self.failed += charge.outcome == "failed"
         self.interrupted += charge.outcome == "interrupted"
+        counted = charge.usage or charge.guessed
+        if counted is not None:
+            self.input += counted.input_tokens or 0
+            self.output += counted.output_tokens or 0
         if charge.usage is not None:
             self.reported[charge.model] = joined_usage(self.reported.get(charge.model), charge.usage)
         else:
@@ -54,6 +62,8 @@ class Spent:
             self.failed + other.failed,
             self.interrupted + other.interrupted,
             self.unreported + other.unreported,
+            self.input + other.input,
+            self.output + other.output,
             _joined(self.reported, other.reported),
             _joined(self.guessed, other.guessed),
         )
@@ -62,11 +72,6 @@ class Spent:
     def usage(self) -> Usage:
         """The tokens that providers reported; a count that none did is absent (C5)."""
         return joined_usage(*self.reported.values())
-
-    @property
-    def counted(self) -> Usage:
-        """The reported tokens, and the estimated ones of attempts without a report: what budgets go by."""
-        return joined_usage(*self.reported.values(), *self.guessed.values())
 
     @property
     def cached(self) -> float | None:
@@ -83,8 +88,12 @@ class Spent:
 
     def counted_cost(self, prices: Prices) -> float:
         """What reported and estimated tokens cost, of the models whose price is known: what budgets go by."""
-        both = (*self.reported.items(), *self.guessed.items())
-        return sum([prices[model].of(usage) for model, usage in both if model in prices])
+        total = 0.0
+        for used in (self.reported, self.guessed):
+            for model, usage in used.items():
+                if model in prices:
+                    total += prices[model].of(usage)
+        return total
 
     def unpriced(self, prices: Prices) -> tuple[str, ...]:
         """The models that were asked and have no price."""
