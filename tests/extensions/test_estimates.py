@@ -52,6 +52,7 @@ def test_there_are_recorded_sessions_of_some_length() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@pytest.mark.rule("B5")
 def test_after_the_first_answer_an_estimate_is_off_by_less_than_15_per_cent(path: Path) -> None:
     estimator = Estimator()
     errors: list[float] = []
@@ -71,6 +72,7 @@ def test_a_session_and_a_list_of_messages_are_estimated_alike(path: Path) -> Non
         by_list.correct(tokens, history, tools)
 
 
+@pytest.mark.rule("B5")
 def test_each_text_is_counted_once() -> None:
     counted: list[str] = []
 
@@ -115,6 +117,7 @@ def test_a_replacement_of_equal_length_is_noticed() -> None:
     assert estimator.session(session) == pytest.approx(before * 2 / 3, rel=0.05)
 
 
+@pytest.mark.rule("B5")
 def test_a_report_of_the_whole_is_where_the_next_estimate_begins() -> None:
     estimator = Estimator()
     first = [message("word " * 50)]
