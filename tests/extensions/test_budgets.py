@@ -25,6 +25,7 @@ from treadle import (
 )
 from treadle.extensions.budgets import BUDGET_WARNING, BudgetNearlySpent, Budgets, BudgetWarning, Limits
 from treadle.extensions.usage import USAGE, Price
+from treadle.hooks import LLM_STREAM
 from treadle.models import BlockStart, RetryPolicy, TextDelta, Usage
 from treadle.models.scripted import chunks_of
 from treadle.session import AssistantAttempt, AssistantMessageAdded, StepStart, ToolResultAdded, TurnEnd, TurnStart
@@ -142,8 +143,8 @@ async def test_an_answer_that_goes_beyond_is_stopped_in_the_middle(limits: dict[
 
 
 async def test_an_answer_that_uses_its_budget_up_to_the_end_is_whole() -> None:
-    host, _ = budgeted(session=Limits(output_tokens=10))
-    usage = Usage(input_tokens=5, output_tokens=10)
+    host, _ = budgeted(session=Limits(output_tokens=40))
+    usage = Usage(input_tokens=5, output_tokens=40)
     async with stage(Answer("A word or two.", usage=usage), "More.", host=host) as s:
         await s.ask("a")
         await s.ask("b")
@@ -159,6 +160,42 @@ async def test_an_answer_is_stopped_when_the_time_is_over(autojump_clock: trio.t
         await s.ask()
         assert trio.current_time() - began == pytest.approx(10, abs=0.01)
         assert s.ends == ["error BUDGET"]
+
+
+@pytest.mark.rule("B1")
+async def test_what_another_listener_made_of_an_answer_is_closed_with_it() -> None:
+    closed: list[bool] = []
+
+    async def wrapped(stream: Any) -> Any:
+        try:
+            async for chunk in stream:
+                yield chunk
+        finally:
+            closed.append(True)
+
+    async def listener(_: Any, proceed: Any) -> Any:
+        return wrapped(await proceed())
+
+    host, _ = budgeted(turn=Limits(output_tokens=10))
+    host.on(LLM_STREAM, listener)
+    async with stage("word " * 1_000, host=host) as s:
+        await s.ask()
+        assert (s.ends, closed) == (["error BUDGET"], [True])
+
+
+@pytest.mark.rule("B1", "B2")
+async def test_a_sessions_time_is_that_of_all_its_turns_and_not_of_what_is_between(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    host, _ = budgeted(session=Limits(seconds=25))
+    async with stage(model=ScriptedModel(["word " * 9] * 3, pace=1.0), host=host) as s:
+        await s.ask("a")  # 12 chunks, a second each
+        await trio.sleep(1_000)
+        await s.ask("b")
+        began = trio.current_time()
+        await s.ask("c")
+        assert s.ends == ["completed", "completed", "error BUDGET"]
+        assert trio.current_time() - began == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.rule("B1")
