@@ -36,7 +36,6 @@ def exit_of(reason: EndReason | None) -> Exit:
 
 
 _ADVICE = {
-    "BUDGET": "give it more: the budgets are what the program or its treadle.toml says",
     "CONTEXT_WINDOW_EXCEEDED": "the conversation is too long for this model: begin a new session",
     "INVALID_CREDENTIAL": "check the key in the variable that --api-key-env names",
     "INVALID_REQUEST": "check --model and --base-url",

@@ -273,7 +273,7 @@ class BudgetReached(TreadleError):
         what = limit.replace("_", " ")
         super().__init__(
             f"the {account}'s budget of {bound:,g} {what} is reached: {amount:,.6g} (session {session}); "
-            "give it more, or begin anew (B1)"
+            "give it more where the budgets are made, or begin anew (B1)"
         )
         self.account = account
         self.limit = limit

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from treadle import Agent, Host, MisuseError
 from treadle.extensions.budgets import declared_budgets
-from treadle.extensions.usage import prices_declared
+from treadle.extensions.usage import count_sub_agents, prices_declared
 from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
 from treadle.session import SessionStore
@@ -74,6 +74,7 @@ async def declared_agent(
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
+    count_sub_agents(host.scope)
     async with host:
         yield host, _chosen(host, declared, failed)
 
