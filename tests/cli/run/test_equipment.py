@@ -134,7 +134,7 @@ id = "a"
     assert "the session's budget of 0.003 cost is reached" in told
     assert "give it more where the budgets are made" in told
     Path("treadle.toml").write_text(declared.replace("cost =", "costs ="))
-    assert play("go", "--config", "treadle.toml", script=["hello"]) == 2
+    assert play("go", "--config", "treadle.toml", script=["hello"]) == 1
     assert "costs" in capsys.readouterr().err
 
 
