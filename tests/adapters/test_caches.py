@@ -83,7 +83,7 @@ def script() -> list[Answer]:
 
 async def bodies(adapter: HTTPModel, tools: list[Tool]) -> list[bytes]:
     """What is sent in a session of two turns, with tools registered in an order of their own."""
-    wire = Wire(adapter, script())
+    wire: Any = Wire(adapter, script())
     async with adapter, Host(checks=True) as host:
         host.models.register("wire", wire)
         for one in tools:

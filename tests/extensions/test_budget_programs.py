@@ -67,6 +67,7 @@ def check(agents: list[Agent], limits: dict[str, Limits]) -> None:
         session = agent.session
         used = USAGE.of(session)
         own = [entry.data for entry in session.events if isinstance(entry.data, ATTEMPTS)]
+        assert used.own.attempts == len(own)
         assert used.own.usage == joined_usage(*[one.usage for one in own])
         below = [one for one in agents if one is not agent and stands_below(one, agent)]
         assert used.below.attempts == sum([USAGE.of(one.session).own.attempts for one in below])
@@ -101,7 +102,8 @@ def check_turns(agent: Agent, bound: Limits) -> None:
 async def run(seed: int) -> int:
     """Run one program, twice on one session; returns how many of the root's turns a budget ended."""
     chance = random.Random(seed)
-    limits, store = drawn_limits(chance), MemoryStore()
+    limits: dict[str, Any] = drawn_limits(chance)
+    store = MemoryStore()
     policy = RetryPolicy(base_delay=0.1, jitter=0.0)
     ends: list[str] = []
     for again in (False, True):

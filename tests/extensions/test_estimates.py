@@ -28,7 +28,7 @@ RECORDED = sorted(SESSIONS.glob("*.jsonl"), key=lambda path: path.name)
 
 def recorded(path: Path) -> tuple[SessionHeader, list[Event]]:
     first, *lines = path.read_bytes().splitlines()
-    return read_header(first), [decode_event(line) for line in lines]
+    return read_header(first).header, [decode_event(line) for line in lines]
 
 
 def requests(path: Path) -> Iterator[tuple[Session, tuple[ToolSchema, ...], int]]:

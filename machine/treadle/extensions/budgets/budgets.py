@@ -169,16 +169,15 @@ class Budgets:
 
     def _recorded(self, told: SessionEventAdded) -> None:
         data, agent = told.event.data, told.agent
-        kind = type(data)
-        if kind is AssistantMessageAdded or kind is AssistantAttempt:
+        if isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
             charge = USAGE.of(told.session).last
             assert charge is not None
             self._accounts.recorded(agent, charge)
             if self._warn_at is not None:
                 self._warn(agent, self._warn_at)
-        elif kind is TurnStart:
+        elif type(data) is TurnStart:
             self._accounts.turn_began(agent)
-        elif kind is TurnEnd:
+        elif type(data) is TurnEnd:
             self._accounts.turn_ended(agent)
 
     def _gone(self, told: AgentGone) -> None:

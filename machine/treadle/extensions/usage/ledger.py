@@ -92,34 +92,33 @@ class UsageLedger:
     def take(self, entry: Event) -> None:
         """Count one more event."""
         data = entry.data
-        kind = type(data)
         if entry.surface_op is not None:
             self._surface(entry)
-        if kind is AssistantMessageAdded or kind is AssistantAttempt:
+        if isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
             self._active = entry.time
             self._attempt(entry)
-        elif kind is StepStart:
+        elif type(data) is StepStart:
             self.step_counted = False
             self._active = entry.time
-        elif kind is ToolCallStarted:
+        elif type(data) is ToolCallStarted:
             self._active = entry.time
-        elif kind is RequestHeader:
+        elif type(data) is RequestHeader:
             self._model = data.config.model or UNKNOWN
-        elif kind is TurnStart:
+        elif type(data) is TurnStart:
             self.turn, self.turn_below = Spent(), Spent()
             self.number, self.turn_open = data.turn, True
             self._began = self._active = entry.time
-        elif kind is TurnEnd:
+        elif type(data) is TurnEnd:
             self.turn_open = False
             # Repair ends a turn when the session is resumed, which may be weeks after the crash.
             until = self._active if type(data.reason) is Interrupted else entry.time
             self.seconds += max(0, until - self._began) / 1000
-        elif kind is SubAgentUsage:
+        elif type(data) is SubAgentUsage:
             self._active = entry.time
             self.below.add(data.charge)
             if self.turn_open:
                 self.turn_below.add(data.charge)
-        elif kind is EndSeed:
+        elif type(data) is EndSeed:
             self._inherited()
 
     def _attempt(self, entry: Event) -> None:

@@ -39,9 +39,8 @@ def count_sub_agents(scope: Scope) -> Disposer:
 
 def _note(told: SessionEventAdded) -> None:
     data = told.event.data
-    kind = type(data)
     above = told.agent.parent
-    if above is None or not (kind is AssistantMessageAdded or kind is AssistantAttempt):
+    if above is None or not isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
         return
     charge = USAGE.of(told.session).last
     assert charge is not None
