@@ -15,11 +15,12 @@ from treadle.errors import ConfigError
 from treadle.extensions.budgets import Budgets, Limits, declared_budgets
 from treadle.extensions.usage import USAGE, Price, Spent, SubAgentUsage, count_sub_agents, prices_declared, read_prices
 from treadle.hooks import LLM_STREAM
-from treadle.models import RetryPolicy, Usage, UsageReport, joined_usage
+from treadle.models import SOURCES, RetryPolicy, Source, Text, Usage, UsageReport, UserMessage, joined_usage
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
     TurnEnd,
+    UserMessageAdded,
     decode_event,
     encode_event,
     encode_header,
@@ -137,6 +138,36 @@ async def test_every_agent_above_has_each_attempt_once() -> None:
     assert [one.attempt_id for one in noted] == [one.attempt_id for one in attempts(below)]
     assert {one.session for one in noted} == {child.id}
     assert all(entry.ignorable for entry in events if isinstance(entry.data, SubAgentUsage))
+
+
+@SOURCES.register
+class Summed(msgspec.Struct, Source, frozen=True, tag_field="kind", tag="usage-test/summed"):
+    """Made by a model beside the turns, as a summary is."""
+
+    model: str
+    usage: Usage | None = None
+
+
+@pytest.mark.rule("B2", "B4")
+async def test_what_a_model_wrote_beside_the_turns_counts_and_for_those_above_as_well() -> None:
+    async def set_up(_: Any, child: Agent) -> None:
+        made = UserMessage("summary", (Text("In short."),), Summed("small", Usage(30, 3)))
+        child.session.append(UserMessageAdded(made))
+        child.session.append(UserMessageAdded(UserMessage("by hand", (Text("In short."),), Summed("small"))))
+
+    async with Host(checks=True) as host:
+        host.models.register("scripted", ScriptedModel([Answer(calls=[Call("subagent", {"prompt": "job"})])]))
+        Budgets(host=Limits(input_tokens=40), warn_at=None).install(host)
+        host.tools.register(subagent())
+        agent = (await host.agents.create(agent_options=OPTIONS)).agent
+        own = UserMessage("own", (Text("In short."),), Summed("small", Usage(25, 2)))
+        agent.session.append(UserMessageAdded(own))
+        assert USAGE.of(agent.session).own.reported == {"small": Usage(25, 2)}
+        child = (await host.agents.create(agent_options=OPTIONS, parent_agent=agent)).agent
+        await set_up(None, child)
+        assert USAGE.of(agent.session).below.reported == {"small": Usage(30, 3)}
+        assert USAGE.of(agent.session).tree.attempts == 2
+        assert "BUDGET" in str((await agent.ask("go")).reason)
 
 
 def test_a_price_is_of_what_no_cache_held_and_of_what_one_did() -> None:

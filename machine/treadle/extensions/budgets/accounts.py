@@ -163,9 +163,10 @@ class Accounts:
         self.asking.pop(agent, None)
         self.clock(agent).turn_ended()
 
-    def recorded(self, agent: Agent, charge: Charge) -> None:
-        """An attempt of the agent is in the log."""
-        self.asking.pop(agent, None)
+    def recorded(self, agent: Agent, charge: Charge, *, attempt: bool) -> None:
+        """An attempt of the agent is in the log, or what was written for it beside its turns."""
+        if attempt:
+            self.asking.pop(agent, None)
         self.total.add(charge)
 
     def gone(self, agent: Agent) -> None:

@@ -25,8 +25,8 @@ from ...hooks import (
     tell,
 )
 from ...models import CallConfig, Chunk
-from ...session import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
-from ..usage import USAGE, Prices, count_sub_agents
+from ...session import TurnEnd, TurnStart, UserMessageAdded
+from ..usage import USAGE, Prices, charged, count_sub_agents
 from .accounts import Account, Accounts, Asking
 from .limits import Limits
 from .points import BUDGET_WARNING, TOLD, BudgetNearlySpent, BudgetWarning, told_by
@@ -156,6 +156,8 @@ class Budgets:
     async def _hold_tool(self, asked: ToolProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """Run a tool only as long as there is time. One that cannot be interrupted is waited for, as under a cancel."""
         deadline, whose = self._accounts.deadline(asked.agent)
+        if deadline <= trio.current_time():
+            raise self._late(whose)
         with trio.move_on_at(deadline) as scope:
             return await proceed()
         assert scope.cancelled_caught
@@ -169,10 +171,9 @@ class Budgets:
 
     def _recorded(self, told: SessionEventAdded) -> None:
         data, agent = told.event.data, told.agent
-        if isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
-            charge = USAGE.of(told.session).last
-            assert charge is not None
-            self._accounts.recorded(agent, charge)
+        charge = charged(told.session, told.event)
+        if charge is not None:
+            self._accounts.recorded(agent, charge, attempt=not isinstance(data, UserMessageAdded))
             if self._warn_at is not None:
                 self._warn(agent, self._warn_at)
         elif type(data) is TurnStart:

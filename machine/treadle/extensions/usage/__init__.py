@@ -6,7 +6,7 @@ Everything is folded from the log, so a session that is resumed goes on with wha
 
 from .charge import Charge, SubAgentUsage
 from .files import prices_declared, read_prices
-from .ledger import USAGE, UsageLedger
+from .ledger import USAGE, UsageLedger, charged
 from .prices import Price, Prices
 from .spent import Spent
 from .sub_agents import count_sub_agents
@@ -19,6 +19,7 @@ __all__ = [
     "Spent",
     "SubAgentUsage",
     "UsageLedger",
+    "charged",
     "count_sub_agents",
     "prices_declared",
     "read_prices",

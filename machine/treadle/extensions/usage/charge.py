@@ -6,8 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from ...models import Usage
+from ...models import Usage, UserMessage
 from ...session import event
+
+UNKNOWN = "?"
+"""Stands for the model where nobody has named one."""
 
 Outcome = Literal["answered", "failed", "interrupted"]
 """How an attempt ended: with an answer, by a failure, or cut off."""
@@ -31,13 +34,25 @@ class Charge(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_default
     step: bool = False
 
 
+def charge_of_message(message: UserMessage) -> Charge | None:
+    """What a model used that wrote a message beside the turns, as a summary is written; ``None`` for other messages.
+
+    Its source tells, by attributes ``usage`` and ``model``.
+    """
+    usage: object = getattr(message.source, "usage", None)
+    if not isinstance(usage, Usage):
+        return None
+    model: object = getattr(message.source, "model", None)
+    return Charge(model if isinstance(model, str) else UNKNOWN, "answered", usage)
+
+
 @event("usage/sub-agent")
 class SubAgentUsage(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """An attempt of an agent below this one: it counts here as well.
 
     Attributes:
         session: the session in whose log the attempt is.
-        attempt_id: which attempt of it.
+        attempt_id: which attempt of it, or which message that was written beside its turns.
         charge: what it used.
     """
 

@@ -14,19 +14,19 @@ from ...session import (
     Projection,
     Replace,
     RequestHeader,
+    Session,
     StepStart,
     ToolCallStarted,
     TurnEnd,
     TurnStart,
+    UserMessageAdded,
 )
-from .charge import Charge, SubAgentUsage
+from .charge import UNKNOWN, Charge, SubAgentUsage, charge_of_message
 from .guesses import answer_size, node_size
 from .spent import Spent
 
 PER_TOKEN = 4
 """Characters per token of what nobody has counted yet."""
-UNKNOWN = "?"
-"""Stands for the model where no request has named one."""
 
 
 @define(eq=False)
@@ -97,13 +97,30 @@ class UsageLedger:
         if isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
             self._active = entry.time
             self._attempt(entry)
-        elif type(data) is StepStart:
+        elif type(data) is SubAgentUsage:
+            self._active = entry.time
+            self.below.add(data.charge)
+            if self.turn_open:
+                self.turn_below.add(data.charge)
+        elif type(data) is UserMessageAdded:
+            charge = charge_of_message(data.message)
+            if charge is not None:
+                self._charge(charge)
+        elif type(data) is RequestHeader:
+            self._model = data.config.model or UNKNOWN
+        elif type(data) is EndSeed:
+            self._inherited()
+        else:
+            self._bound(entry)
+
+    def _bound(self, entry: Event) -> None:
+        """A turn or a step begins or ends, or a call begins."""
+        data = entry.data
+        if type(data) is StepStart:
             self.step_counted = False
             self._active = entry.time
         elif type(data) is ToolCallStarted:
             self._active = entry.time
-        elif type(data) is RequestHeader:
-            self._model = data.config.model or UNKNOWN
         elif type(data) is TurnStart:
             self.turn, self.turn_below = Spent(), Spent()
             self.number, self.turn_open = data.turn, True
@@ -113,13 +130,6 @@ class UsageLedger:
             # Repair ends a turn when the session is resumed, which may be weeks after the crash.
             until = self._active if type(data.reason) is Interrupted else entry.time
             self.seconds += max(0, until - self._began) / 1000
-        elif type(data) is SubAgentUsage:
-            self._active = entry.time
-            self.below.add(data.charge)
-            if self.turn_open:
-                self.turn_below.add(data.charge)
-        elif type(data) is EndSeed:
-            self._inherited()
 
     def _attempt(self, entry: Event) -> None:
         data: AssistantMessageAdded | AssistantAttempt = entry.data
@@ -136,10 +146,14 @@ class UsageLedger:
         outcome = "interrupted" if data.interrupted else "answered"
         if type(data) is AssistantAttempt and not data.interrupted:
             outcome = "failed"
-        self.last = charge = Charge(self._model, outcome, usage, guessed, not self.step_counted)
+        self._charge(Charge(self._model, outcome, usage, guessed, not self.step_counted))
         self.step_counted = True
+
+    def _charge(self, charge: Charge) -> None:
+        self.last = charge
         self.own.add(charge)
-        self.turn.add(charge)
+        if self.turn_open:
+            self.turn.add(charge)
 
     def _input_of(self, size: int) -> int:
         tokens, then = self._input
@@ -163,6 +177,14 @@ class UsageLedger:
 def _take(ledger: UsageLedger, entry: Event) -> UsageLedger:
     ledger.take(entry)
     return ledger
+
+
+def charged(session: Session, entry: Event) -> Charge | None:
+    """What the latest event of a live session was charged, ``None`` where it was nothing."""
+    data = entry.data
+    if isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
+        return USAGE.of(session).last
+    return charge_of_message(data.message) if type(data) is UserMessageAdded else None
 
 
 USAGE: Projection[UsageLedger] = Projection("usage", UsageLedger, _take)

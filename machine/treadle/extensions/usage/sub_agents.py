@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...hooks import SESSION_EVENT, Disposer, Scope, SessionEventAdded
-from ...session import AssistantAttempt, AssistantMessageAdded
+from ...session import UserMessageAdded
 from .charge import SubAgentUsage
-from .ledger import USAGE
+from .ledger import charged
 
 _KIND = "usage/sub-agents"
 
@@ -38,12 +38,12 @@ def count_sub_agents(scope: Scope) -> Disposer:
 
 
 def _note(told: SessionEventAdded) -> None:
-    data = told.event.data
     above = told.agent.parent
-    if above is None or not isinstance(data, (AssistantMessageAdded, AssistantAttempt)):
+    charge = charged(told.session, told.event) if above is not None else None
+    if charge is None:
         return
-    charge = USAGE.of(told.session).last
-    assert charge is not None
+    data = told.event.data
+    name = data.message.id if isinstance(data, UserMessageAdded) else data.attempt_id
     while above is not None:
-        above.session.append(SubAgentUsage(told.agent.id, data.attempt_id, charge), ignorable=True)
+        above.session.append(SubAgentUsage(told.agent.id, name, charge), ignorable=True)
         above = above.parent
