@@ -11,6 +11,7 @@ __all__ = [
     "AgentBusy",
     "AgentDisposed",
     "BridgeClosed",
+    "BudgetReached",
     "ConfigError",
     "DelegationLimit",
     "DuplicateMessage",
@@ -253,6 +254,32 @@ class InvariantViolated(TreadleError):
         super().__init__(f"[{rule}] {message}" + (f" (seq {seq})" if seq is not None else ""))
         self.rule = rule
         self.seq = seq
+
+
+class BudgetReached(TreadleError):
+    """A budget is spent: the turn that would go beyond it ends with this (B1).
+
+    Attributes:
+        account: whose budget: ``turn``, ``session`` or ``host``.
+        limit: what is limited, as ``Limits`` names it.
+        bound: the limit.
+        amount: what was reached.
+        session: the session whose turn or own budget it is; the one that asked, where it is the host's.
+    """
+
+    code = "BUDGET"
+
+    def __init__(self, account: str, limit: str, bound: float, amount: float, session: str) -> None:
+        what = limit.replace("_", " ")
+        super().__init__(
+            f"the {account}'s budget of {bound:,g} {what} is reached: {amount:,.6g} (session {session}); "
+            "give it more where the budgets are made, or begin anew (B1)"
+        )
+        self.account = account
+        self.limit = limit
+        self.bound = bound
+        self.amount = amount
+        self.session = session
 
 
 class ToolError(TreadleError):

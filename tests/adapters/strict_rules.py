@@ -93,7 +93,10 @@ def check_messages(body: dict[str, Any], signatures: set[tuple[str, str]]) -> No
     """A request of ``/v1/messages``; ``signatures`` are the thoughts that the server signed."""
     assert body["stream"] is True
     assert body["max_tokens"] > 0
-    assert body.get("system", "-").strip(), "an empty system prompt"
+    body = _without_breakpoints(body)
+    for block in body.get("system", ()):
+        _check_text(block)
+    assert body.get("system") != [], "an empty system prompt"
     assert body.get("tools") != [], "an empty list of tools"
     check_tools([tool["name"] for tool in body.get("tools", ())])
     messages = body["messages"]
@@ -110,6 +113,21 @@ def check_messages(body: dict[str, Any], signatures: set[tuple[str, str]]) -> No
         else:
             owed = _check_answer(message["content"], seen, signatures)
     _check_thinking(body)
+
+
+CACHED = ("text", "tool_use", "tool_result")
+
+
+def _without_breakpoints(body: dict[str, Any]) -> dict[str, Any]:
+    """The request without its cache breakpoints, of which there are four at most, each on a block that can have one."""
+    body = json.loads(json.dumps(body))
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    marked = [block for block in [*blocks, *body.get("system", ()), *body.get("tools", ())] if "cache_control" in block]
+    assert len(marked) <= 4, f"{len(marked)} cache breakpoints"
+    for block in marked:
+        assert block.get("type", "text") in CACHED, f"a breakpoint where none may be: {block}"
+        assert block.pop("cache_control") == {"type": "ephemeral"}
+    return body
 
 
 def _check_user(content: list[dict[str, Any]], owed: list[str]) -> None:

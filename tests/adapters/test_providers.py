@@ -138,6 +138,9 @@ async def test_an_answer_of_reasoning_alone_is_told_from_others_and_not_sent_bac
 # --- Anthropic: requests ----------------------------------------------------------------------------------------------
 
 
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
 @pytest.mark.rule("Q1")
 def test_a_messages_request_names_model_bound_system_and_tools() -> None:
     history = [SystemMessage((Text("be brief"),)), user_message("hi", "u")]
@@ -146,16 +149,16 @@ def test_a_messages_request_names_model_bound_system_and_tools() -> None:
         "model": "m-test",
         "max_tokens": 8_192,
         "stream": True,
-        "system": "be brief",
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
-        "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}],
+        "system": [{"type": "text", "text": "be brief", **MARK}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi", **MARK}]}],
+        "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}, **MARK}],
     }
 
 
 @pytest.mark.rule("Q3")
 def test_the_latest_system_message_is_the_prompt_and_an_empty_one_clears_it() -> None:
     history: list[Message] = [SystemMessage((Text("old"),)), user_message("a", "1"), SystemMessage((Text("new"),))]
-    assert body(Anthropic(ANTHROPIC), *history)["system"] == "new"
+    assert body(Anthropic(ANTHROPIC, cache=None), *history)["system"] == "new"
     assert "system" not in body(Anthropic(ANTHROPIC), *history, SystemMessage(()))
 
 
@@ -170,7 +173,7 @@ def test_neighbours_of_one_role_are_merged_results_first() -> None:
         told("c2", "bad", is_error=True, code="TOOL_FAILED"),
         user_message("steer", "3"),
     ]
-    first, answer, last = body(Anthropic(ANTHROPIC), *history)["messages"]
+    first, answer, last = body(Anthropic(ANTHROPIC, cache=None), *history)["messages"]
     assert [block["text"] for block in first["content"]] == ["a", "b"]
     assert [(block["id"], block["input"]) for block in answer["content"]] == [("c1", {"q": 1}), ("c2", {})]
     assert last["content"] == [
@@ -197,7 +200,7 @@ def test_no_empty_text_is_ever_sent() -> None:
         AssistantMessage((Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"}),), "anthropic"),
         UserMessage("2", (Text(""), Text("x"))),
     ]
-    first, answer, last = body(Anthropic(ANTHROPIC), *history)["messages"]
+    first, answer, last = body(Anthropic(ANTHROPIC, cache=None), *history)["messages"]
     assert first["content"] == [{"type": "text", "text": "(empty)"}]
     assert [block["type"] for block in answer["content"]] == ["tool_use"]
     assert last["content"] == [{"type": "tool_result", "tool_use_id": "c1"}, {"type": "text", "text": "x"}]

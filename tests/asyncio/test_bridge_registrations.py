@@ -27,6 +27,7 @@ from treadle import (
 from treadle.agent import current_initiator
 from treadle.asyncio import Bridge
 from treadle.errors import BridgeClosed, PresetError
+from treadle.extensions.budgets import BUDGET_WARNING, Budgets, BudgetWarning, Limits
 from treadle.hooks import AGENT_STATUS, PRE_STEP, DenyCall, Enter
 from treadle.models import CallConfig, ToolSchema
 from treadle.presets import ModelSelection, PresetDefinition
@@ -495,3 +496,22 @@ def test_a_reply_that_failed_and_was_looked_at_is_not_logged(caplog: pytest.LogC
         gc.collect()
 
     assert not caplog.records
+
+
+@pytest.mark.rule("B1", "B3")
+def test_budgets_hold_a_bridged_host_and_asyncio_hears_of_warnings() -> None:
+    async def main() -> None:
+        host = Host()
+        host.models.register("scripted", ScriptedModel(["one", "two", "three"]))
+        Budgets(session=Limits(calls=2), warn_at=1.0).install(host)
+        heard: list[BudgetWarning] = []
+        async with asyncio.timeout(20), Bridge(host) as bridge:
+            await bridge.on(BUDGET_WARNING, heard.append)
+            agent = (await create(bridge, "a")).agent
+            for text in ("a", "b", "c"):
+                await agent.ask(text)
+            found = ends(agent)
+        assert [(one.account, one.amount) for one in heard] == [("session", 2)]
+        assert found == ["completed", "completed", "error BUDGET"]
+
+    asyncio.run(main())

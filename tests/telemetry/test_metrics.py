@@ -119,8 +119,8 @@ async def test_cost_is_told_where_the_price_is_known() -> None:
 
 
 def test_a_price_without_those_of_caches_takes_all_input_alike() -> None:
-    told = {names.INPUT_TOKENS: 1_000_000, names.CACHE_READ_TOKENS: 500_000, names.OUTPUT_TOKENS: 0}
-    assert Price(3.0, 0.0).of(told) == pytest.approx(3.0)
+    used = Usage(input_tokens=1_000_000, cache_read_tokens=500_000, output_tokens=0)
+    assert Price(3.0, 0.0).of(used) == pytest.approx(3.0)
 
 
 async def test_the_time_between_chunks_is_measured_only_when_asked_for() -> None:

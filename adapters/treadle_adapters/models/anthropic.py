@@ -11,6 +11,7 @@ from treadle import (
     AssistantMessage,
     Block,
     Message,
+    MisuseError,
     ModelRequest,
     Reasoning,
     SystemMessage,
@@ -46,6 +47,9 @@ LEAST_BUDGET = 1_024
 THINKING_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576}
 """Tokens for thinking by reasoning effort."""
 
+CACHE_CONTROL: dict[str, dict[str, str]] = {"5m": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}}
+"""A breakpoint, by how long what is cached up to it is kept without being used."""
+
 _ROLE = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
 _LEFT_OUT = b'{"role":"user","content":[{"type":"text","text":"(Earlier messages were left out.)"}]},'
 
@@ -59,13 +63,19 @@ class Anthropic(HTTPModel):
     replay data is damaged is left out.
 
     The system prompt is the latest system message, so ``system_prompt_mode`` is ``replace``. Usage counts the whole
-    prompt, its cached parts included. For prompt caching give ``extra_body={"cache_control": {"type": "ephemeral"}}``.
+    prompt, its cached parts included.
+
+    Prompts are cached up to four breakpoints, as many as there may be: after the tools, after the system prompt, where the
+    last request ended, and where this one ends. The third is where the provider wrote its entry the last time: it is found
+    however many blocks a step adds, while a search backwards ends after twenty.
 
     Args:
         base_url: ends before ``/v1/messages``.
         thinking: how an effort is asked for: as a ``budget`` of tokens, or as an ``adaptive`` effort, which newer
             models want.
         thinking_budgets: the budget of each effort.
+        cache: how long the provider keeps what it caches, ``None`` for no breakpoints. There are none either where
+            ``extra_body`` has a ``cache_control`` of its own.
         options: see ``HTTPOptions``; at Anthropic's own endpoint the key is looked for in ``ANTHROPIC_API_KEY``.
 
     Raises:
@@ -84,6 +94,7 @@ class Anthropic(HTTPModel):
         *,
         thinking: Literal["budget", "adaptive"] = "budget",
         thinking_budgets: Mapping[str, int] = THINKING_BUDGETS,
+        cache: Literal["5m", "1h"] | None = "5m",
         **options: Unpack[HTTPOptions],
     ) -> None:
         if base_url == BASE_URL and options.get("api_key") is None and options.get("api_key_env") is None:
@@ -91,8 +102,12 @@ class Anthropic(HTTPModel):
         super().__init__(base_url, **options)
         self._thinking = thinking
         self._budgets = dict(thinking_budgets)
+        if cache not in (*CACHE_CONTROL, None):
+            raise MisuseError(f"cache must be '5m', '1h' or None, not {cache!r}")
+        self._cache = None if cache is None or "cache_control" in self._extra else CACHE_CONTROL[cache]
+        self._mark = b"" if self._cache is None else b',"cache_control":' + encode(self._cache)
         self._history = HistoryCache(self._fragment, _glue)
-        self._tools = ToolsCache(_encode_tools)
+        self._tools = ToolsCache(self._encode_tools)
 
     async def list_models(self) -> tuple[str, ...]:
         """See ``HTTPModel.list_models``; follows the pages of the listing."""
@@ -119,7 +134,18 @@ class Anthropic(HTTPModel):
         head = encode(self._settings(request.config, request.messages))
         messages, role = self._history.joined(request.session_id, request.messages)
         tools = self._tools.get(request.tools) if request.tools else b""
-        return b"".join([head[:-1], b',"messages":[', messages, b"]}]" if role else b"]", tools, b"}"])
+        told = self._marked(request.session_id, messages) if self._mark and role == "user" else [messages]
+        end = b"]}]}" if role else b"]}"
+        return b"".join([head[:-1], tools, b',"messages":[', *told, end])  # what stays the same comes first
+
+    def _marked(self, session_id: str, messages: bytearray) -> list[bytes | bytearray]:
+        """The messages with breakpoints in the last block of this request, and in that of the one before it.
+
+        A request ends with what users and tools say. So the one before ended before the last answer, and there its entry is.
+        """
+        before = self._history.before_last(session_id, "assistant")
+        stable = [messages[: before - 1], self._mark, b"}"] if before else []
+        return [*stable, messages[before:-1], self._mark, b"}"]
 
     def _settings(self, config: CallConfig, messages: Sequence[Message]) -> dict[str, Any]:
         """The body without messages and tools."""
@@ -127,7 +153,8 @@ class Anthropic(HTTPModel):
         settings: dict[str, Any] = {"model": config.model, "max_tokens": limit, "stream": True}
         prompts = [message for message in messages if type(message) is SystemMessage]
         if prompts and (prompt := content_text(prompts[-1].content)):
-            settings["system"] = prompt
+            block = {"type": "text", "text": prompt}
+            settings["system"] = prompt if self._cache is None else [{**block, "cache_control": self._cache}]
         if config.reasoning_effort is not None and self._may_think(messages):
             settings |= self._asked_thinking(config, limit)
         return settings | self._extra
@@ -190,6 +217,15 @@ class Anthropic(HTTPModel):
             return None
         return {"type": replay["type"], **{name: replay[name] for name in fields}}
 
+    def _encode_tools(self, tools: tuple[ToolSchema, ...]) -> bytes:
+        wire: list[dict[str, Any]] = [
+            {"name": wire_name(tool.name), "description": tool.description, "input_schema": wire_parameters(tool)}
+            for tool in tools
+        ]
+        if self._cache is not None:
+            wire[-1]["cache_control"] = self._cache
+        return b',"tools":' + encode(wire)
+
 
 def _glue(before: str, role: str) -> bytes:
     if before == role:
@@ -222,11 +258,3 @@ def _result_block(message: ToolResultMessage) -> dict[str, Any]:
 def _call_block(call: ToolCall) -> dict[str, Any]:
     arguments = msgspec.Raw(safe_arguments(call.arguments).encode())
     return {"type": "tool_use", "id": safe_id(call.call_id, 64), "name": wire_name(call.name), "input": arguments}
-
-
-def _encode_tools(tools: tuple[ToolSchema, ...]) -> bytes:
-    wire = [
-        {"name": wire_name(tool.name), "description": tool.description, "input_schema": wire_parameters(tool)}
-        for tool in tools
-    ]
-    return b',"tools":' + encode(wire)

@@ -71,6 +71,15 @@ class EncodedHistory:
         """The role of the last message, ``""`` when there is none."""
         return self._places[-1].role if self._places else ""
 
+    def before_last(self, role: str) -> int:
+        """Where in the joined bytes that ends what stands before the last run of messages of a role; 0 for nowhere."""
+        places, at = self._places, len(self._places) - 1
+        while at >= 0 and places[at].role != role:
+            at -= 1
+        while at >= 0 and places[at].role == role:
+            at -= 1
+        return places[at].end if at >= 0 else 0
+
     def __len__(self) -> int:
         return len(self._joined)
 
@@ -134,6 +143,11 @@ class HistoryCache:
         while self._size > self._kept_bytes and len(self._sessions) > 1:
             self._size -= len(self._sessions.popitem(last=False)[1])
         return joined, history.last_role
+
+    def before_last(self, session_id: str, role: str) -> int:
+        """As ``EncodedHistory.before_last``, in what ``joined`` gave for this session."""
+        history = self._sessions.get(session_id)
+        return history.before_last(role) if history is not None else 0
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -80,7 +80,7 @@ class OpenAIChat(HTTPModel):
         head = encode(self._settings(request.config))
         messages, _ = self._history.joined(request.session_id, request.messages)
         tools = self._tools.get(request.tools) if request.tools else b""
-        return b"".join([head[:-1], b',"messages":[', messages, b"]", tools, b"}"])
+        return b"".join([head[:-1], tools, b',"messages":[', messages, b"]}"])  # what stays the same comes first
 
     def _settings(self, config: CallConfig) -> dict[str, Any]:
         """The body without messages and tools."""

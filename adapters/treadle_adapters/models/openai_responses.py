@@ -65,7 +65,7 @@ class OpenAIResponses(HTTPModel):
         head = encode(self._settings(request.config))
         messages, _ = self._history.joined(request.session_id, request.messages)
         tools = self._tools.get(request.tools) if request.tools else b""
-        return b"".join([head[:-1], b',"input":[', messages, b"]", tools, b"}"])
+        return b"".join([head[:-1], tools, b',"input":[', messages, b"]}"])  # what stays the same comes first
 
     def _settings(self, config: CallConfig) -> dict[str, Any]:
         """The body without input and tools."""

@@ -3,12 +3,13 @@
 It needs the ``telemetry`` extra, which is the API alone; what sends telemetry somewhere is an SDK of the program's own.
 """
 
+from treadle.extensions.usage import Price
+
 from ..traces.content import Content
 from .current import trace_headers, trace_meta
 from .ids import LogIds
 from .live import Telemetry
 from .logs import RecordContext, record_context, where
-from .metrics import Price
 
 __all__ = [
     "Content",

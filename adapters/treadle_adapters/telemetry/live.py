@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,6 +23,7 @@ from opentelemetry import metrics, trace
 
 import treadle
 from treadle import Agent, Host
+from treadle.extensions.usage import Prices
 from treadle.hooks import (
     AGENT_CREATED,
     AGENT_DISPOSED,
@@ -54,7 +55,7 @@ from ..traces.fold import Fold
 from ..traces.spans import SILENT, Link, Several, Sink, Span
 from .current import Innermost, make_current, stop_being_current
 from .logs import TURNS, WHERE, LogSink, Where
-from .metrics import MetricsSink, Price, gauges
+from .metrics import MetricsSink, gauges
 from .outgoing import Outgoing
 from .tracer import TracerSink, Tracing
 
@@ -141,7 +142,7 @@ class Telemetry:
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
         content: Content | None = None,
-        prices: Mapping[str, Price] | None = None,
+        prices: Prices | None = None,
         each_chunk: bool = False,
         agent_name: str | Callable[[Agent], str | None] | None = None,
         logs: bool | None = None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from attrs import frozen
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
+from treadle.extensions.usage import Prices
 from treadle.models import TimedStream
 
-from ..traces import names
+from ..traces import attributes, names
 from ..traces.spans import Link, Ref, Span, Value
 from .outgoing import Outgoing
 
@@ -18,42 +18,8 @@ SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 """Bounds that the conventions ask for, of attempts and calls."""
 MORE_SECONDS = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6]
 """Those of whole invocations."""
-TOKENS = (
-    names.INPUT_TOKENS,
-    names.OUTPUT_TOKENS,
-    names.CACHE_READ_TOKENS,
-    names.CACHE_WRITE_TOKENS,
-    names.REASONING_TOKENS,
-)
-MILLION = 1_000_000
-
+TOKENS = tuple([name for _, name in attributes.USAGE])
 _OF_ATTEMPT = (names.OPERATION, names.PROVIDER, names.MODEL)
-
-
-@frozen
-class Price:
-    """What a model costs, per million tokens, in a currency of your own.
-
-    Attributes:
-        input: tokens read by the model and found in no cache.
-        output: tokens it wrote, reasoning included.
-        cache_read: tokens found in a cache; as ``input`` unless given.
-        cache_write: tokens written to one; as ``input`` unless given.
-    """
-
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-
-    def of(self, told: Mapping[str, Value]) -> float:
-        """What an attempt cost, by the tokens in its attributes, of which those of caches are part of the input."""
-        used = [value if isinstance(value := told.get(name), int) else 0 for name in TOKENS]
-        whole, output, read, write, _ = used
-        plain = max(0, whole - read - write)
-        by_cache = read * (self.input if self.cache_read is None else self.cache_read)
-        by_cache += write * (self.input if self.cache_write is None else self.cache_write)
-        return (plain * self.input + output * self.output + by_cache) / MILLION
 
 
 class MetricsSink:
@@ -66,9 +32,7 @@ class MetricsSink:
         each_chunk: whether the time between chunks is measured, each time.
     """
 
-    def __init__(
-        self, meter: Meter, outgoing: Outgoing, prices: Mapping[str, Price], *, each_chunk: bool = False
-    ) -> None:
+    def __init__(self, meter: Meter, outgoing: Outgoing, prices: Prices, *, each_chunk: bool = False) -> None:
         self._outgoing = outgoing
         self._prices = prices
         self._calls: dict[Ref, list[int]] = {}
@@ -144,7 +108,7 @@ class MetricsSink:
                         counter.add(count, about)
                 price = self._prices.get(str(told.get(names.MODEL)))
                 if price is not None:
-                    self._cost.add(price.of(told), about)
+                    self._cost.add(price.of(attributes.usage_told(told)), about)
             case "execute_tool":
                 self._tool.record(span.seconds, _failed(_some(told, (names.TOOL_NAME, names.TOOL_TYPE)), span))
             case _:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from treadle import Errored, SessionHeader
-from treadle.models import TimedStream
+from treadle.models import TimedStream, Usage
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -18,13 +20,14 @@ from treadle.session import (
 from . import names
 from .spans import Value
 
-_USAGE = (
+USAGE = (
     ("input_tokens", names.INPUT_TOKENS),
     ("output_tokens", names.OUTPUT_TOKENS),
     ("cache_read_tokens", names.CACHE_READ_TOKENS),
     ("cache_write_tokens", names.CACHE_WRITE_TOKENS),
     ("reasoning_tokens", names.REASONING_TOKENS),
 )
+"""What is counted, and what the conventions call it."""
 
 
 def tag_of(member: object) -> str:
@@ -79,7 +82,7 @@ def answer(data: AssistantMessageAdded | AssistantAttempt, begin: int, end: int,
     out: dict[str, Value] = {}
     usage = data.usage
     if usage is not None:
-        for field, name in _USAGE:
+        for field, name in USAGE:
             count: int | None = getattr(usage, field)
             if count is not None:
                 out[name] = count
@@ -90,6 +93,12 @@ def answer(data: AssistantMessageAdded | AssistantAttempt, begin: int, end: int,
     if first is not None:
         out[names.TIME_TO_FIRST_CHUNK] = (max(begin, min(first + ahead, end)) - begin) / 1000
     return out
+
+
+def usage_told(told: Mapping[str, Value]) -> Usage:
+    """The tokens that the attributes of an attempt tell."""
+    counts = {field: count for field, name in USAGE if isinstance(count := told.get(name), int)}
+    return Usage(**counts)
 
 
 def first_chunk(stream: TimedStream | None) -> int | None:

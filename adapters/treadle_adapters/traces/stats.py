@@ -9,10 +9,15 @@ from typing import Any
 
 from attrs import asdict, define, field
 
+from treadle.extensions.usage import Price, Prices
+from treadle.models import Usage
+
 from . import names
+from .attributes import USAGE, usage_told
 from .replay import Log, replay
 from .spans import Silent, Span, Value
 
+NOTHING = Usage()
 _CANCELLED = {"interrupted", "ABORTED", "ABORTED_BEFORE_DISPATCH"}
 """Errors that say that somebody stopped it."""
 
@@ -46,7 +51,10 @@ class ModelStats:
         cancelled: those that a cancel cut off.
         latency: of the attempts that gave an answer.
         first_chunk: from the request to the first piece of the answer.
-        input_tokens, output_tokens, cache_read_tokens, reasoning_tokens: as the provider reported them.
+        unreported: attempts of which the provider reported no tokens.
+        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens: as it reported them, of all
+            attempts, failed and interrupted ones included.
+        cost: in the currency of the prices; ``None`` where the model has none.
     """
 
     attempts: int = 0
@@ -55,10 +63,18 @@ class ModelStats:
     cancelled: int = 0
     latency: Times = field(factory=Times)
     first_chunk: Times = field(factory=Times)
+    unreported: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cost: float | None = None
+
+    @property
+    def cached(self) -> float | None:
+        """The share of the input that was found in caches; ``None`` without input."""
+        return min(1.0, self.cache_read_tokens / self.input_tokens) if self.input_tokens else None
 
 
 @define
@@ -82,6 +98,7 @@ class Stats(Silent):
         turns: by the reason for which they ended.
         claim: how long messages waited until a turn took them.
         convergence: how long a cancelled turn took to come to rest, as far as the log tells.
+        prices: by the model's name.
     """
 
     sessions: int = 0
@@ -90,6 +107,7 @@ class Stats(Silent):
     turns: Counter[str] = field(factory=Counter[str])
     claim: Times = field(factory=Times)
     convergence: Times = field(factory=Times)
+    prices: Prices = field(factory=dict[str, Price])
 
     def end(self, span: Span) -> None:
         """See ``Sink.end``."""
@@ -111,18 +129,21 @@ class Stats(Silent):
 
     def told(self) -> dict[str, Any]:
         """Everything as JSON takes it; times in seconds."""
-        out: dict[str, Any] = asdict(self, recurse=True, value_serializer=_told)
+        out: dict[str, Any] = asdict(self, recurse=True, filter=_is_figure, value_serializer=_told)
         return out
 
     def _attempt(self, span: Span) -> None:
         told = span.attributes
-        stats = self.models.setdefault(str(told.get(names.MODEL, "?")), ModelStats())
+        model = str(told.get(names.MODEL, "?"))
+        stats = self.models.setdefault(model, ModelStats())
         stats.attempts += 1
         stats.retries += _number(told, names.ATTEMPT) > 1
-        stats.input_tokens += _number(told, names.INPUT_TOKENS)
-        stats.output_tokens += _number(told, names.OUTPUT_TOKENS)
-        stats.cache_read_tokens += _number(told, names.CACHE_READ_TOKENS)
-        stats.reasoning_tokens += _number(told, names.REASONING_TOKENS)
+        usage = usage_told(told)
+        stats.unreported += usage == NOTHING
+        for field_name, _ in USAGE:
+            setattr(stats, field_name, getattr(stats, field_name) + (getattr(usage, field_name) or 0))
+        if model in self.prices:
+            stats.cost = (stats.cost or 0.0) + self.prices[model].of(usage)
         first = told.get(names.TIME_TO_FIRST_CHUNK)
         if isinstance(first, float):
             stats.first_chunk.taken.append(first)
@@ -148,13 +169,17 @@ def _number(attributes: Mapping[str, Value], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
+def _is_figure(attribute: Any, _value: Any) -> bool:
+    return attribute.name != "prices"
+
+
 def _told(_owner: Any, _field: Any, value: Any) -> Any:
     return value.told if isinstance(value, Times) else value
 
 
-def stats_of(logs: Iterable[Log]) -> Stats:
-    """Count what logs tell."""
-    stats = Stats()
+def stats_of(logs: Iterable[Log], prices: Prices | None = None) -> Stats:
+    """Count what logs tell; what attempts cost where the price of their model is known."""
+    stats = Stats(prices=dict(prices or {}))
     for header, events in logs:
         replay(header, events, stats)
         stats.sessions += 1

@@ -11,6 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from treadle import Agent, Host, MisuseError
+from treadle.extensions.budgets import declared_budgets
+from treadle.extensions.usage import count_sub_agents, prices_declared
 from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
 from treadle.session import SessionStore
@@ -31,6 +33,11 @@ class Declared:
     agent: str | None = None
 
 
+def no_prices(_host: Host, table: Any, where: Path) -> None:
+    """``[prices]`` is read by what shows costs; here it is only checked."""
+    prices_declared(table, where)
+
+
 def _model(provider: Provider, **options: Any) -> ModelAdapter:
     return provider.adapter()(**options)
 
@@ -48,6 +55,9 @@ PARTS: dict[str, Callable[..., Any]] = {
 }
 """What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""
 
+TABLES: dict[str, Callable[..., object]] = {"budgets": declared_budgets, "mcp": declared_servers, "prices": no_prices}
+"""The tables of extensions in a file that the command reads."""
+
 
 @asynccontextmanager
 async def declared_agent(
@@ -60,10 +70,11 @@ async def declared_agent(
         MisuseError: there is no such agent, or it did not start.
     """
     find_modules_in(declared.path.parent)
-    host = Host.from_config(declared.path, parts=PARTS, tables={"mcp": declared_servers}, approver=approval)
+    host = Host.from_config(declared.path, parts=PARTS, tables=TABLES, approver=approval)
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
+    count_sub_agents(host.scope)
     async with host:
         yield host, _chosen(host, declared, failed)
 

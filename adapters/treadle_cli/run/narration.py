@@ -7,6 +7,7 @@ from typing import Any
 
 from treadle import Aborted, Agent, Blocked, EndReason, Failure, Host, MaxTokens, ToolCall
 from treadle.errors import StoreFailure
+from treadle.extensions.budgets import BUDGET_WARNING, BudgetWarning
 from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
@@ -59,6 +60,7 @@ class Narrator:
         host.on(INBOX_DISCARDED, self._discarded)
         host.on(AGENT_PARKED, self._parked)
         host.on(TOOL_PROGRESS, self._progressed)
+        host.on(BUDGET_WARNING, self._warned)
 
     def _streamed(self, streamed: AssistantStream) -> None:
         match streamed.frame:
@@ -145,6 +147,10 @@ class Narrator:
         count = len(parked.messages)
         waits = "1 message waits" if count == 1 else f"{count} messages wait"
         self.screen.note((f"  {waits} for your next word", "dim"))
+
+    def _warned(self, told: BudgetWarning) -> None:
+        spent = f"{told.amount:,.6g} of {told.bound:,g} {told.limit.replace('_', ' ')}"
+        self.screen.note((f"  the {told.account} has used {spent}", "yellow"))
 
 
 def failure_text(failure: Failure) -> list[str | tuple[str, str]]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle import Event, MisuseError, SessionCorrupt
+from treadle.extensions.usage import Prices, UsageLedger
 from treadle.printable import one_line, printable
 from treadle.session import encode_event
 from treadle_diagrams import SessionFile, Teller, session_page
@@ -23,6 +24,7 @@ from treadle_diagrams.log.file import LineReader
 from treadle_diagrams.log.summary import summary
 
 from ..exits import Exit
+from ..prices import PricesFile, prices_of
 from ..private import write_private
 from ..stores.files import read_file
 from ..stores.storage import sessions_directory
@@ -42,6 +44,7 @@ def show(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     turn: int | None = None,
     full: Annotated[bool, Parameter(negative=())] = False,
+    prices: PricesFile = None,
     directory: Annotated[Path | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
 ) -> int:
     """Show a session: who said what, which tools ran, what was stopped, and what it took.
@@ -57,6 +60,7 @@ def show(
         as_json: one JSON object per line: the entries of the transcript, or with `--events` the events as stored.
         turn: show this turn only.
         full: show long results to their end.
+        prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         directory: the folder that holds sessions; that of the present project unless given.
     """
     path = _found(log, directory)
@@ -64,7 +68,8 @@ def show(
         if follow or events or as_json or turn is not None:
             raise MisuseError("--html shows all there is: leave --follow, --events, --json and --turn out")
         return _write_page(path, html)
-    teller = _Teller(_printer(events, as_json, full), turn, events=events)
+    known = prices_of(prices)
+    teller = _Teller(_printer(events, as_json, full, known), turn, events=events)
     return _follow(path, teller) if follow else _show(path, teller)
 
 
@@ -98,13 +103,14 @@ def _found(log: str | None, directory: Path | None) -> Path:
 
 @frozen
 class _Printer:
-    """How things are printed: what an event tells, entry by entry, and the event itself."""
+    """How things are printed: what an event tells, entry by entry, the event itself, and what was used in the end."""
 
     entry: Callable[[AnyEntry], None]
     event: Callable[[Event, list[AnyEntry]], None]
+    total: Callable[[UsageLedger], None]
 
 
-def _printer(events: bool, as_json: bool, full: bool) -> _Printer:
+def _printer(events: bool, as_json: bool, full: bool, prices: Prices) -> _Printer:
     console = Console(highlight=False)
 
     def nothing(*_: Any) -> None: ...
@@ -113,10 +119,11 @@ def _printer(events: bool, as_json: bool, full: bool) -> _Printer:
         _line(json.dumps(plain(entry), ensure_ascii=False))
 
     if as_json:
-        return _Printer(nothing if events else entry_json, _event_json if events else nothing)
+        return _Printer(nothing if events else entry_json, _event_json if events else nothing, nothing)
     if events:
-        return _Printer(nothing, _event_line(console))
-    return _Printer(Transcript(console, full=full).tell, nothing)
+        return _Printer(nothing, _event_line(console), nothing)
+    transcript = Transcript(console, full=full, prices=prices)
+    return _Printer(transcript.tell, nothing, transcript.total)
 
 
 def _event_json(entry: Event, _: list[AnyEntry]) -> None:
@@ -167,6 +174,11 @@ class _Teller:
             if event.type == "turn/end":
                 self._open = None
 
+    def end(self) -> None:
+        """Tell what the session used, where all of it was told."""
+        if self._turn is None:
+            self._printer.total(self._teller.used)
+
     def check(self) -> None:
         """Check that the turn that is meant was there.
 
@@ -182,6 +194,7 @@ def _show(path: Path, teller: _Teller) -> int:
     session = read_file(path)
     teller.take(session.events)
     teller.check()
+    teller.end()
     return _trouble(session)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.text import Text
 
+from treadle.extensions.usage import Prices, Spent, UsageLedger
 from treadle.printable import call_text, one_line, printable
 from treadle_diagrams import duration
 from treadle_diagrams.log.entries import (
@@ -26,6 +27,7 @@ from treadle_diagrams.log.entries import (
 )
 from treadle_diagrams.log.summary import turn_facts
 
+from ..prices import cost_text, spent_text
 from ..terminal.gutter import MARGIN, WHO, WIDEST
 
 SHORT = 12
@@ -40,11 +42,13 @@ class Transcript:
     Args:
         console: where to.
         full: show long results and system prompts to their end.
+        prices: by the model's name; what a turn cost is shown where they are known.
     """
 
-    def __init__(self, console: Console, *, full: bool = False) -> None:
+    def __init__(self, console: Console, *, full: bool = False, prices: Prices | None = None) -> None:
         self.console = console
         self.full = full
+        self.prices = prices or {}
         self._open_calls = 0
 
     def tell(self, entry: AnyEntry) -> None:
@@ -78,11 +82,24 @@ class Transcript:
 
     def _turn_end(self, entry: TurnClosed) -> None:
         good = entry.ended == "completed"
+        facts = turn_facts(entry)
+        cost = Spent(reported=entry.by_model).cost(self.prices)
+        facts += [f"cost {cost_text(cost)}"] if cost is not None else []
         line = Text.assemble(
-            (one_line(entry.why, 600), "green" if good else "yellow"), (f" · {' · '.join(turn_facts(entry))}", "dim")
+            (one_line(entry.why, 600), "green" if good else "yellow"), (f" · {' · '.join(facts)}", "dim")
         )
         self._say("■" if not good else "✓", line, "green" if good else "yellow")
         self._open_calls = 0
+
+    def total(self, used: UsageLedger) -> None:
+        """Print what the whole session used."""
+        if not used.tree.attempts:
+            return
+        self._print(Text())
+        self._say("Σ", Text(one_line(f"session: {spent_text(used.own, self.prices)}", 600), "dim"), "dim")
+        if used.below.attempts:
+            for whose, spent in (("sub-agents", used.below), ("together", used.tree)):
+                self._say("", Text(one_line(f"{whose}: {spent_text(spent, self.prices)}", 600), "dim"))
 
     # --- who speaks ---------------------------------------------------------------------------------------------------
 

@@ -16,15 +16,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treadle import SessionCorrupt
+from treadle import SessionCorrupt, TreadleError
 from treadle.checks import closed_session
 from treadle.errors import SessionFormatUnsupported
+from treadle.extensions.usage import USAGE, Prices, Spent
 from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
 from treadle.session import Listed, Listing, SessionStore, StoredSession, encode_event, encode_header, new_id
 from treadle_adapters.stores import open_store
 
 from ..exits import Exit
+from ..prices import PricesFile, cost_text, prices_of, spent_text
 from .storage import sessions_directory
 
 WHERE = Group("Where", sort_key=1)
@@ -32,31 +34,56 @@ Kind = Annotated[Literal["jsonl", "sqlite"], Parameter(name="--store", group=WHE
 Directory = Annotated[Path | None, Parameter(name="--session-dir", group=WHERE, env_var="TREADLE_SESSION_DIR")]
 
 
-def list_sessions(*, kind: Kind = "jsonl", directory: Directory = None) -> int:
+def list_sessions(
+    *,
+    usage: Annotated[bool, Parameter(negative=())] = False,
+    prices: PricesFile = None,
+    kind: Kind = "jsonl",
+    directory: Directory = None,
+) -> int:
     """List the sessions of a project, newest first, and name the files that cannot be read.
 
-    Written to a pipe, each session is a line: id, time, events, bytes, title, with tabs between.
+    Written to a pipe, each session is a line: id, time, events, bytes, title, with tabs between; with `--usage` attempts,
+    tokens in, cached and out, and cost stand before the title.
 
     Args:
+        usage: say what each session used, its sub-agents included; each is read whole for that.
+        prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         kind: what holds the sessions.
         directory: the folder that holds them; that of the present project unless given.
     """
-    listing = _within(kind, directory, lambda store: store.list())
+    known = prices_of(prices)
+
+    async def look(store: SessionStore) -> tuple[Listing, dict[str, Spent]]:
+        listing = await store.list()
+        ids = [one.header.id for one in listing.sessions] if usage else []
+        return listing, {name: await _used(store, name) for name in ids}
+
+    listing, used = _within(kind, directory, look)
+    rows = [_columns(one, [_spent_columns(used[one.header.id], known)] if usage else []) for one in listing.sessions]
     console = Console()
     if console.is_terminal:
-        console.print(_table(listing) if listing.sessions else "no sessions here")
+        console.print(_table(rows, usage) if rows else "no sessions here")
     else:
-        for one in listing.sessions:
-            sys.stdout.write("\t".join(_columns(one)) + "\n")
+        for row in rows:
+            sys.stdout.write("\t".join(row) + "\n")
     for bad in listing.unreadable:
         _note(f"{bad.name}: {bad.error}")
     return Exit.FAILED if listing.unreadable else Exit.OK
 
 
 def show_session(
-    session: str, *, first: int = 0, count: int | None = None, kind: Kind = "jsonl", directory: Directory = None
+    session: str,
+    *,
+    first: int = 0,
+    count: int | None = None,
+    prices: PricesFile = None,
+    kind: Kind = "jsonl",
+    directory: Directory = None,
 ) -> int:
     """Show the header and the raw events of a session, one JSON object per line. Nothing is changed.
+
+    What it used, and its sub-agents, is said on stderr.
 
     Of a damaged session everything before the damage is shown; the exit status is 1 then.
 
@@ -64,9 +91,11 @@ def show_session(
         session: its id.
         first: the number of the first event to show; the header is left out unless it is 0.
         count: how many events to show.
+        prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         kind: what holds the sessions.
         directory: the folder that holds them; that of the present project unless given.
     """
+    known = prices_of(prices)
     stored = _within(kind, directory, lambda store: store.inspect(session))
     events = stored.events[first : None if count is None else first + count]
     lines = [encode_header(stored.header)] if first == 0 else []
@@ -75,6 +104,11 @@ def show_session(
     for line in lines:
         text = line.decode()
         sys.stdout.write((printable(text) if on_terminal else text) + "\n")
+    used = USAGE.over(stored.events)
+    if used.tree.attempts:
+        _note(f"used: {spent_text(used.own, known)}")
+    if used.below.attempts:
+        _note(f"with sub-agents: {spent_text(used.tree, known)}")
     for trouble in (stored.torn, stored.damage):
         if trouble is not None:
             _note(str(trouble))
@@ -200,15 +234,30 @@ def _within(kind: str, directory: Path | None, ask: Callable[[SessionStore], Awa
     return trio.run(run)
 
 
-def _columns(one: Listed) -> tuple[str, str, str, str, str]:
+async def _used(store: SessionStore, name: str) -> Spent:
+    """What a session used and those below it; nothing where it cannot be read."""
+    try:
+        return USAGE.over((await store.inspect(name)).events).tree
+    except TreadleError:
+        return Spent()
+
+
+def _columns(one: Listed, more: list[tuple[str, ...]]) -> tuple[str, ...]:
     when = datetime.fromtimestamp(one.modified / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    return one.header.id, when, "?" if one.events is None else str(one.events), str(one.size), one_line(one.title, 80)
+    events = "?" if one.events is None else str(one.events)
+    return one.header.id, when, events, str(one.size), *sum(more, ()), one_line(one.title, 80)
 
 
-def _table(listing: Listing) -> Table:
-    rows = [_columns(one) for one in listing.sessions]
+def _spent_columns(spent: Spent, prices: Prices) -> tuple[str, ...]:
+    usage = spent.usage
+    counts = (spent.attempts, usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.output_tokens or 0)
+    return *[str(count) for count in counts], cost_text(spent.cost(prices))
+
+
+def _table(rows: list[tuple[str, ...]], usage: bool) -> Table:
     table = Table(box=None, pad_edge=False)
-    for at, name in enumerate(("id", "written", "events", "bytes")):
+    heads = ("id", "written", "events", "bytes", *(("attempts", "in", "cached", "out", "cost") if usage else ()))
+    for at, name in enumerate(heads):
         widest = max(map(cell_len, [name, *[row[at] for row in rows]]))  # what is copied from here is never cut
         table.add_column(name, justify="right" if at > 1 else "left", no_wrap=True, min_width=widest)
     table.add_column("begins with", overflow="ellipsis", no_wrap=True)

@@ -17,6 +17,7 @@ from treadle_adapters.traces.stats import ModelStats, Times, ToolStats
 from treadle_diagrams import Bar, Chart, bars_svg
 
 from ..exits import Exit
+from ..prices import PricesFile, cost_text, prices_of
 from .logs import damaged, read_all
 
 S = TypeVar("S", ModelStats, ToolStats)
@@ -28,6 +29,7 @@ def stats(
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     svg: Path | None = None,
+    prices: PricesFile = None,
 ) -> int:
     """Say what models and tools took: time, tokens, retries, failures and cancels.
 
@@ -35,9 +37,11 @@ def stats(
         log: session files.
         as_json: print JSON; times are in seconds.
         svg: write the times as a picture to this file instead.
+        prices: a TOML file with a table `[prices.MODEL]` for each model: `input`, `output`, `cache_read`, `cache_write`
+            per million tokens.
     """
     sessions = read_all(log)
-    found = stats_of([(session.header, session.events) for session in sessions])
+    found = stats_of([(session.header, session.events) for session in sessions], prices_of(prices))
     if svg is not None:
         svg.parent.mkdir(parents=True, exist_ok=True)
         svg.write_text(bars_svg(charts(found)), encoding="utf-8", newline="\n")
@@ -77,7 +81,18 @@ def _print(found: Stats) -> None:
 
 
 def _models(found: Stats) -> Table:
-    heads = ("attempts", "retries", "cancelled", "first chunk", "answer", "tokens in", "out", "cached", "failures")
+    heads = (
+        "attempts",
+        "retries",
+        "cancelled",
+        "first chunk",
+        "answer",
+        "tokens in",
+        "out",
+        "cached",
+        "cost",
+        "failures",
+    )
     table = _table("model", heads)
     for name, each in _sorted(found.models):
         table.add_row(
@@ -89,10 +104,16 @@ def _models(found: Stats) -> Table:
             _times(each.latency),
             f"{each.input_tokens:,}",
             f"{each.output_tokens:,}",
-            f"{each.cache_read_tokens:,}",
+            _cached(each),
+            cost_text(each.cost),
             _failures(each),
         )
     return table
+
+
+def _cached(each: ModelStats) -> str:
+    """The tokens found in caches, and what share of the input that is."""
+    return f"{each.cache_read_tokens:,}" + (f" ({each.cached:.0%})" if each.cache_read_tokens and each.cached else "")
 
 
 def _tools(found: Stats) -> Table:

@@ -49,7 +49,10 @@ class TurnClosed(Entry):
         took: milliseconds; ``None`` when its beginning is not in the log.
         steps: how many steps it had.
         calls: how many tool calls were recorded.
-        usage: the tokens of all its attempts; what no provider reported is absent.
+        attempts: how many requests were sent, failed and interrupted ones included.
+        usage: the tokens of all of them; what no provider reported is absent.
+        below: those of sub-agents during the turn.
+        by_model: both together, by model.
     """
 
     kind = "turn-end"
@@ -58,7 +61,10 @@ class TurnClosed(Entry):
     took: int | None
     steps: int
     calls: int
+    attempts: int
     usage: Usage
+    below: Usage | None
+    by_model: dict[str, Usage]
 
 
 @frozen(kw_only=True)

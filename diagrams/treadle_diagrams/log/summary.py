@@ -35,7 +35,9 @@ def turn_facts(end: TurnClosed) -> list[str]:
     facts = [counted(end.steps, "step")]
     facts += [counted(end.calls, "call")] if end.calls else []
     facts += [duration(end.took)] if end.took is not None else []
-    return [*facts, *usage_text(end.usage)]
+    facts += [counted(end.attempts, "attempt")] if end.attempts > end.steps else []
+    below = [f"sub-agents' {text}" for text in usage_text(end.below)]
+    return [*facts, *usage_text(end.usage), *below]
 
 
 def summary(entry: Event, told: Sequence[AnyEntry] = ()) -> str:

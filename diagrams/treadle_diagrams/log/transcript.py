@@ -8,7 +8,9 @@ from typing import Any
 from attrs import define, field
 
 from treadle import AssistantMessage, Block, Event, Reasoning, Text, ToolCall
-from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream, Usage
+from treadle.extensions.budgets import BudgetNearlySpent
+from treadle.extensions.usage import SubAgentUsage, UsageLedger
+from treadle.models import BlockStart, Chunk, ReasoningDelta, TextDelta, TimedStream
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -49,7 +51,6 @@ from .entries import (
 )
 from .letters import Letter, Mail
 from .phrases import blocks_text, end_text, route_text, source_text, tag_of
-from .usage import joined_usage
 
 
 def transcript(events: Iterable[Event]) -> list[AnyEntry]:
@@ -65,7 +66,6 @@ class _Tally:
     began: int | None = None
     steps: int = 0
     calls: int = 0
-    usage: Usage = field(factory=Usage)
 
 
 @define(eq=False)
@@ -74,9 +74,11 @@ class Teller:
 
     Attributes:
         mail: what became of the messages so far.
+        used: what attempts used so far.
     """
 
     mail: Mail = field(factory=Mail)
+    used: UsageLedger = field(factory=UsageLedger)
     _turn: int | None = None
     _step: int | None = None
     _sent: int | None = None
@@ -88,6 +90,7 @@ class Teller:
 
     def take(self, entry: Event) -> list[AnyEntry]:
         """Tell one event; most tell one entry or none."""
+        self.used.take(entry)
         steady = self._clock.take(entry)
         back, entry = steady.time - entry.time, steady
         if back and not self._set_back:
@@ -123,7 +126,7 @@ class Teller:
             return self._bound(entry)
         if isinstance(data, (AssistantMessageAdded, AssistantAttempt, ToolCallStarted, ToolResultAdded)):
             return [self._work(entry)]
-        if isinstance(data, (InboxSpliced, RequestContext, RetryStarted)):
+        if isinstance(data, (InboxSpliced, RequestContext, RetryStarted, SubAgentUsage)):
             return []
         return [self._word(entry)]
 
@@ -152,7 +155,7 @@ class Teller:
         return []
 
     def _closed(self, entry: Event, data: TurnEnd) -> TurnClosed:
-        tally = self._tally
+        tally, used = self._tally, self.used
         return TurnClosed(
             **self._at(entry),
             ended=tag_of(data.reason),
@@ -160,7 +163,10 @@ class Teller:
             took=None if tally.began is None else entry.time - tally.began,
             steps=tally.steps,
             calls=tally.calls,
-            usage=tally.usage,
+            attempts=used.turn.attempts,
+            usage=used.turn.usage,
+            below=used.turn_below.usage if used.turn_below.attempts else None,
+            by_model=used.whole_turn.reported,
         )
 
     # --- what model and tools do --------------------------------------------------------------------------------------
@@ -179,7 +185,6 @@ class Teller:
                 return self._settled(entry, data)
 
     def _answered(self, entry: Event, data: AssistantMessageAdded) -> Answered:
-        self._tally.usage = joined_usage(self._tally.usage, data.usage)
         for call in data.message.calls:
             self._calls[call.call_id] = call.name, None
         began = began_of(data.stream)
@@ -195,7 +200,6 @@ class Teller:
         )
 
     def _failed(self, entry: Event, data: AssistantAttempt) -> Failed:
-        self._tally.usage = joined_usage(self._tally.usage, data.usage)
         failure = data.finish.failure if data.finish is not None else None
         return Failed(
             **self._at(entry),
@@ -259,6 +263,8 @@ def _note(entry: Event) -> str:
             return f"what lies before was inherited{parent}: {data.inherited} events"
         case PresetSelected() as data:
             return f"preset {data.preset}"
+        case BudgetNearlySpent() as data:
+            return f"the {data.account} has used {data.amount:,g} of {data.bound:,g} {data.limit.replace('_', ' ')}"
         case _:
             return ""
 

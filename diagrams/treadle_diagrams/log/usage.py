@@ -1,4 +1,4 @@
-"""Tokens that providers reported: by name, summed up, and for people."""
+"""Tokens that providers reported: by name, and for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ def usage_fields(usage: Usage) -> dict[str, int]:
     return {name: count for name, count in named.items() if count is not None}
 
 
-def joined_usage(one: Usage, other: Usage | None) -> Usage:
-    """Both together; a count that neither has stays absent (C5)."""
-    if other is None:
-        return one
-    both = (usage_fields(one), usage_fields(other))
-    return Usage(**{name: sum(fields.get(name, 0) for fields in both) for name in both[0].keys() | both[1].keys()})
-
-
 def usage_text(usage: Usage | None) -> list[str]:
     """Token counts for people; what was not reported is not shown."""
     names = {
@@ -29,5 +21,12 @@ def usage_text(usage: Usage | None) -> list[str]:
         "reasoning_tokens": "reasoning",
     }
     given = usage_fields(usage) if usage is not None else {}
-    told = [f"{given[name]:,} {word}" for name, word in names.items() if name in given]
+    told = [f"{given[name]:,} {word}{_share(name, given)}" for name, word in names.items() if name in given]
     return ["tokens: " + ", ".join(told)] if told else []
+
+
+def _share(name: str, given: dict[str, int]) -> str:
+    """What part of the input was found in caches."""
+    if name != "cache_read_tokens" or not given[name] or not given.get("input_tokens"):
+        return ""
+    return f" ({min(1.0, given[name] / given['input_tokens']):.0%})"

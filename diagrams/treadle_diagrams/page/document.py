@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 
 from treadle import Event, SessionHeader
+from treadle.extensions.usage import USAGE
 from treadle.session import TurnStart
 from treadle.testing import TABLE
 
@@ -27,7 +28,7 @@ from ..log.letters import letters_of
 from ..log.passages import states_of, walk_of
 from ..log.spans import spans_of
 from ..log.transcript import transcript
-from ..log.usage import joined_usage, usage_text
+from ..log.usage import usage_text
 from .bars import bars_by_turn, strip_svg
 from .data import page_data
 from .transcript import transcript_html
@@ -76,10 +77,9 @@ def _facts(header: SessionHeader, events: Sequence[Event], entries: Sequence[Any
     facts.append(counted(len(events), "event"))
     if events:
         facts.append(duration(events[-1].time - events[0].time))
-    usage = ends[0].usage if ends else None
-    for end in ends[1:]:
-        usage = joined_usage(end.usage, usage)
-    facts += [*usage_text(usage), *routes[:3]]
+    used = USAGE.over(events)
+    facts += [counted(used.own.attempts, "attempt"), *usage_text(used.own.usage)]
+    facts += [*[f"sub-agents' {text}" for text in usage_text(used.below.usage)], *routes[:3]]
     began = datetime.fromtimestamp(header.created_at / 1000, UTC) if 0 <= header.created_at < 1 << 47 else None
     facts += [began.strftime("%Y-%m-%d %H:%M UTC")] if began is not None else []
     facts += [f"forked from {header.parent_session}"] if header.parent_session and header.seeded else []

@@ -12,7 +12,7 @@ from ..kernel import inputs as i
 from ..kernel.pending import NEXT_TURN
 from ..words.events import AssistantAttempt, AssistantMessageAdded, TurnEnd, TurnStart
 from ..words.reasons import ByUser, EndReason
-from ..words.stream import Usage
+from ..words.stream import Usage, joined_usage
 from .idle import forbid_wait
 
 if TYPE_CHECKING:
@@ -107,14 +107,4 @@ def _answer(session: Session, turn: int) -> TurnAnswer:
             if isinstance(data, AssistantMessageAdded) and not text and data.message.text.strip():
                 text = data.message.text
     assert reason is not None
-    return TurnAnswer(text, reason, _sum(usages), turn)
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    totals: dict[str, int] = {}
-    for usage in usages:
-        for name in Usage.__struct_fields__:
-            tokens = getattr(usage, name)
-            if tokens is not None:
-                totals[name] = totals.get(name, 0) + tokens
-    return Usage(**totals)
+    return TurnAnswer(text, reason, joined_usage(*usages), turn)

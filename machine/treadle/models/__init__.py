@@ -45,6 +45,7 @@ from ..words.stream import (
     TimedStream,
     Usage,
     UsageReport,
+    joined_usage,
 )
 from .adapter import RETRIED_CODES, UNKNOWN_MODEL, ModelAdapter, ModelInfo, ModelRequest, RetryPolicy
 from .assembly import MAX_BLOCKS
@@ -108,6 +109,7 @@ __all__ = [
     "clean_failure",
     "describe",
     "exceeded",
+    "joined_usage",
     "repair_text",
     "text_is_lossless",
     "text_of",

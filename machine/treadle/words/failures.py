@@ -34,6 +34,7 @@ class Code(str, Enum):
     CONTENT_FILTER = "CONTENT_FILTER"
     ABORTED = "ABORTED"
     NO_ADAPTER = "NO_ADAPTER"
+    BUDGET = "BUDGET"
     UNKNOWN = "UNKNOWN"
 
 

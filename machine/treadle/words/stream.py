@@ -36,6 +36,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
     reasoning_tokens: int | None = None
 
 
+def joined_usage(*usages: Usage | None) -> Usage:
+    """The tokens of several attempts together; a count that none of them has stays absent (C5)."""
+    totals: dict[str, int] = {}
+    for usage in usages:
+        if usage is not None:
+            for name in Usage.__struct_fields__:
+                tokens = getattr(usage, name)
+                if tokens is not None:
+                    totals[name] = totals.get(name, 0) + tokens
+    return Usage(**totals)
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Why the stream ended.
 

@@ -39,6 +39,9 @@ THEMES = tuple(
             "prompt",
             "presets",
             "asyncio",
+            "extensions.budgets",
+            "extensions.estimates",
+            "extensions.usage",
             "testing",
             "errors",
         ]

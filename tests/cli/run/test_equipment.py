@@ -17,6 +17,7 @@ from tests.adapters.mcp.stage import SERVER
 from tests.cli.chat_server import serving
 from tests.cli.terminal import CONTROL_D, Terminal
 from treadle import Answer, Call, ModelRequest, ScriptedModel
+from treadle.models import Usage
 from treadle_adapters.mcp import HTTPServer, StdioServer, servers_named
 from treadle_cli import main
 from treadle_cli.run.approval import Approval
@@ -104,6 +105,37 @@ id = "a"
     Path("treadle.toml").write_text(declared)
     assert play("go", "--config", "treadle.toml", script=["hello"]) == 0
     assert "odd__echo" in offered(requests)
+
+
+@pytest.mark.rule("B1", "B3")
+def test_a_budget_is_declared_in_the_configuration(
+    play: Play, requests: list[ModelRequest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = """
+[models.m]
+use = "embedded"
+[default_model]
+provider = "m"
+model = "m"
+[budgets.session]
+cost = 0.003
+[budgets.prices.m]
+input = 10
+output = 10
+[[agents]]
+id = "a"
+"""
+    Path("treadle.toml").write_text(declared)
+    spending = Answer(calls=[Call("look")], usage=Usage(input_tokens=200, output_tokens=50))
+    assert play("go", "--config", "treadle.toml", script=[spending] * 5) == 1
+    told = capsys.readouterr().err
+    assert len(requests) == 2
+    assert "the session has used 0.0025 of 0.003 cost" in told
+    assert "the session's budget of 0.003 cost is reached" in told
+    assert "give it more where the budgets are made" in told
+    Path("treadle.toml").write_text(declared.replace("cost =", "costs ="))
+    assert play("go", "--config", "treadle.toml", script=["hello"]) == 1
+    assert "costs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
