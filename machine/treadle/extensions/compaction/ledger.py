@@ -1,0 +1,204 @@
+"""What a session's next request takes, kept up with its log: a step costs its own new events (Z5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import msgspec
+import trio
+
+from ...models import Block, Message, Reasoning, Text, ToolCall, ToolResult, Usage, UserMessage
+from ...session import (
+    Aborted,
+    AssistantMessageAdded,
+    Event,
+    Node,
+    Replace,
+    RequestContext,
+    RequestHeader,
+    Session,
+    TurnEnd,
+    TurnStart,
+    derive,
+)
+
+BYTES_PER_TOKEN = 4
+"""What a token takes as UTF-8, as long as nobody knows better."""
+ENVELOPE = 4
+"""Tokens that a message takes besides its content."""
+AT_ONCE = 1_000
+"""Events that are read without a pause."""
+LEAST_FACTOR, MOST_FACTOR = 0.25, 8.0
+"""Between these an estimate is corrected: beyond is no property of a tokenizer."""
+
+
+def estimate_tokens(message: Message) -> int:
+    """What a message takes, in tokens: four bytes of UTF-8 are one."""
+    return ENVELOPE + sum([_size(block) for block in message.content]) // BYTES_PER_TOKEN
+
+
+def _size(block: Block) -> int:
+    if isinstance(block, (Text, Reasoning)):
+        return _length(block.text)
+    if isinstance(block, ToolCall):
+        return _length(block.name) + _length(block.arguments)
+    if isinstance(block, ToolResult):
+        return sum([_size(inner) for inner in block.content])
+    return len(msgspec.json.encode(msgspec.to_builtins(block, enc_hook=str)))
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class Ledger:
+    """What stands on a session's surface, in tokens, and where its last turns begin.
+
+    Estimates are corrected by what the provider reported for the last answer: what that request took in fact, divided
+    by what it was estimated to take.
+
+    Args:
+        estimate: tokens of one message.
+        turns: how many of the last turns are told by ``recent``.
+
+    Attributes:
+        seen: how many events were read.
+        factor: what estimates are multiplied by.
+        window: tokens that the model takes, by the last ``request/context``; ``None`` where it is unknown.
+        answer: tokens that an answer may take, by the last ``request/header``; ``None`` where nobody said.
+        route: provider and model of the last request.
+        aborted: whether the last turn was cancelled.
+        replaced: whether history was replaced since the last ``request/header``.
+    """
+
+    __slots__ = (
+        "_estimate",
+        "_open",
+        "_order",
+        "_origins",
+        "_starts",
+        "_tools",
+        "_total",
+        "_turn",
+        "_turns",
+        "_weights",
+        "aborted",
+        "answer",
+        "factor",
+        "replaced",
+        "route",
+        "seen",
+        "window",
+    )
+
+    def __init__(self, estimate: Callable[[Message], int] = estimate_tokens, turns: int = 3) -> None:
+        self._estimate = estimate
+        self._turns = turns
+        self._order: list[int] = []
+        self._weights: dict[int, int] = {}
+        self._origins: dict[int, int] = {}
+        self._total = self._tools = 0
+        self._starts: deque[int] = deque(maxlen=turns + 1)
+        self._turn: int | None = None
+        self._open = False
+        self.seen = 0
+        self.factor = 1.0
+        self.window: int | None = None
+        self.answer: int | None = None
+        self.route: tuple[str | None, str | None] = (None, None)
+        self.aborted = False
+        self.replaced = False
+
+    # --- reading the log ----------------------------------------------------------------------------------------------
+
+    async def follow(self, session: Session) -> None:
+        """Read what was appended since the last time, with pauses where that is much."""
+        while len(session) - self.seen > AT_ONCE:
+            self._read(session, self.seen + AT_ONCE)
+            await trio.lowlevel.checkpoint()
+        self._read(session, len(session))
+
+    def catch_up(self, session: Session) -> None:
+        """As ``follow``, at once."""
+        self._read(session, len(session))
+
+    def _read(self, session: Session, end: int) -> None:
+        events = session.events
+        for seq in range(self.seen, end):
+            self.take(events[seq])
+            self.seen = seq + 1
+
+    def take(self, entry: Event) -> None:
+        """Take the next event of the log."""
+        data = entry.data
+        kind: type[object] = type(data)
+        if kind is AssistantMessageAdded:
+            self.correct(data.usage)
+        elif kind is TurnStart:
+            self._turn, self._open = entry.seq, True
+        elif kind is TurnEnd:
+            self._turn, self._open = None, False
+            self.aborted = type(data.reason) is Aborted
+        elif kind is RequestHeader:
+            self._tools = len(msgspec.json.encode(data.tools)) // BYTES_PER_TOKEN if data.tools else 0
+            self.answer, self.replaced = data.config.max_tokens, False
+            self.route = data.config.provider, data.config.model
+        elif kind is RequestContext:
+            self.window = data.context_window
+        if entry.surface_op is not None:
+            self._enter(entry)
+
+    def _enter(self, entry: Event) -> None:
+        op, message = entry.surface_op, derive(entry.data)
+        weight = self._estimate(message) if message is not None else 0
+        if isinstance(op, Replace):
+            first, last = self._order.index(op.first), self._order.index(op.last)
+            self._origins[entry.seq] = self._origins.get(op.first, op.first)
+            for seq in self._order[first : last + 1]:
+                self._total -= self._weights.pop(seq)
+                self._origins.pop(seq, None)
+            self._order[first : last + 1] = [entry.seq]
+            self.replaced = True
+        else:
+            self._order.append(entry.seq)
+            if self._turn is not None:  # a turn counts with the first that it says
+                self._starts.append(self._turn)
+                self._turn = None
+        self._weights[entry.seq] = weight
+        self._total += weight
+
+    def correct(self, usage: Usage | None) -> None:
+        """The request for which the surface was sent as it is took so many tokens, by its provider's count."""
+        estimated = self._total + self._tools
+        if usage is not None and usage.input_tokens and estimated:
+            self.factor = min(max(usage.input_tokens / estimated, LEAST_FACTOR), MOST_FACTOR)
+
+    def refused(self, window: int | None) -> None:
+        """The surface as it is was more than the model takes: estimates are not below that."""
+        if window is not None and self.expected() < window:
+            self.factor *= window / max(self.expected(), 1)
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def expected(self, batch: Iterable[UserMessage] = ()) -> int:
+        """Tokens that a request takes whose history is the surface with ``batch`` at its end."""
+        return round(self.factor * (self._total + self._tools + sum([self._estimate(one) for one in batch])))
+
+    def tokens(self, seqs: Iterable[int]) -> int:
+        """Tokens of these events of the surface."""
+        return round(self.factor * sum([self._weights[seq] for seq in seqs]))
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of a message."""
+        return round(self.factor * self._estimate(message))
+
+    def recent(self, nodes: list[Node]) -> int:
+        """Where on the surface the last turns begin: those that are over, and the one that is open."""
+        starts = list(self._starts)
+        kept = self._turns + (1 if self._open and self._turn is None else 0)
+        if not kept:
+            return len(nodes)
+        boundary = starts[-kept] if len(starts) >= kept else -1
+        return bisect_right(nodes, boundary, key=lambda node: self._origins.get(node.seq, node.seq))
