@@ -23,7 +23,6 @@ from treadle import (
     MisuseError,
     ModelRequest,
     State,
-    SystemMessage,
     UserMessage,
     message,
     tool,
@@ -31,8 +30,8 @@ from treadle import (
 from treadle.agent import Compacted
 from treadle.errors import CompactionFailed, MaintenanceCancelled
 from treadle.extensions import COMPACTION, Compaction, CompactionMoment, Summary, SummaryJob, SummarySource
-from treadle.hooks import AGENT_ERROR, PRE_STEP, Enter, Scope
-from treadle.models import HookSource, Text, Usage
+from treadle.hooks import PRE_STEP, Enter, Scope
+from treadle.models import HookSource
 from treadle.session import Replace, UserMessageAdded
 
 LONG = "word " * 200
@@ -265,7 +264,8 @@ async def test_a_refused_request_is_made_once_more_after_a_compaction(told: bool
     async with stage(model=model, host=compacting(keep_turns=1)) as s:
         while not model.summed:
             await ask(s, f"q{len(model.asked)} {LONG}")
-        assert (model.refused, set(s.ends)) == (1, {"completed"})
+        assert set(s.ends) == {"completed"}
+        assert model.refused == (1 if told else 2)  # where the window is unknown, a request for a summary was, too
         assert replacements(s.agent)[0].data.message.source.why == "refused"
 
 
@@ -498,7 +498,7 @@ async def test_an_agent_with_a_compaction_of_its_own_is_compacted_by_that_one_al
     async with stage(model=Windowed(1_000, says), host=host, setup=setup) as s:
         await ask(s, "q")
         assert ours == ["agent"]
-        with pytest.raises(MisuseError, match="models=host.models"):
+        with pytest.raises(MisuseError, match=r"models=host\.models"):
             Compaction().install(s.agent.scope)
         with pytest.raises(MisuseError, match="has a compaction already"):
             Compaction().install(s.host)

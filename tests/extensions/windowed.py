@@ -30,7 +30,7 @@ class Windowed(ScriptedModel):
         reports: whether it tells what requests took.
 
     Attributes:
-        refused: how many requests it refused.
+        refused: how many requests it refused, those for summaries with them.
         summed: the requests for summaries.
         asked: the requests of agents.
     """

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from treadle import Agent, Host, MisuseError
+from treadle.extensions import Compaction
 from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
 from treadle.session import SessionStore
@@ -64,6 +65,7 @@ async def declared_agent(
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
+    Compaction().install(host)
     async with host:
         yield host, _chosen(host, declared, failed)
 

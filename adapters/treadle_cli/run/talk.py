@@ -13,6 +13,7 @@ from rich.console import Console
 
 import treadle
 from treadle import Agent, AgentOptions, Host, Tool
+from treadle.extensions import Compaction
 from treadle.hooks import Scope
 from treadle.printable import one_line
 
@@ -199,6 +200,7 @@ async def partner_of(choices: Choices, narrator: Narrator, approval: Approval) -
             host.tools.register(tool)
         for furnish in choices.equipment:
             furnish(host)
+        Compaction().install(host)
         narrator.attach(host)
 
         async def setup(_: Scope, agent: Agent) -> None:

@@ -23,7 +23,9 @@ class Compaction(Settings):
 
     Args:
         summarize: writes the summary; the agent's own model unless given. See ``ModelSummary``.
-        keep_turns: how many of the last turns are kept as they are, the open one not counted.
+        keep_turns: how many of the last turns are kept as they are, beside the open one.
+        keep_steps: where these alone do not fit, so many of the last answers are kept, each with the results of its
+            calls, and all that was said to the model in these turns; ``None`` keeps the turns in any case.
         pinned: which messages are kept as they are besides those with ``UserMessage.pinned``.
         between_turns: the share of the window beyond which history is compacted between turns.
         within_turn: the share beyond which it is compacted before a step.

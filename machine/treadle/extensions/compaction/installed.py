@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -26,11 +26,11 @@ from ...hooks import (
     StepProposal,
     tell,
 )
-from ...models import Code, Failure, ModelFailure, Models, Text, UserMessage, describe, repair_text
+from ...models import Code, Failure, ModelFailure, Models, Text, UserMessage, describe, repair_text, text_is_lossless
 from ...session import Replace, UserMessageAdded, new_id
 from ...words.signal import Signal
 from .ledger import Ledger
-from .ranges import Range, ranges_of
+from .ranges import Range, last_steps, ranges_of
 from .settings import Settings
 from .summaries import Summary, SummaryJob, SummarySource, Why
 
@@ -115,6 +115,8 @@ class Installed:
 
     def __call__(self, agent: Agent, instructions: str | None) -> MaintenanceTask[Compacted]:
         """By hand; see ``Agent.compact``."""
+        if instructions is not None and not (isinstance(instructions, str) and text_is_lossless(instructions)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MisuseError(f"instructions are text that UTF-8 can carry, not {instructions!r:.200}")
         keeper = self._keeper(agent)
         if keeper.running is not None and instructions is None:
             return keeper.running
@@ -232,7 +234,10 @@ class Installed:
         chosen = self._chosen(agent, ledger, demand)
         if not chosen:
             self._judge(keeper, demand, before)
-            return Compacted(0, before, before)
+            nothing = Compacted(0, before, before)
+            if demand.why == "hand":
+                tell(agent.scope, COMPACTION, CompactionMoment(agent, "ended", demand.why, nothing))
+            return nothing
         tell(agent.scope, COMPACTION, CompactionMoment(agent, "started", demand.why))
         try:
             made = [await self._summary(agent, ledger, demand, each) for each in chosen]
@@ -258,20 +263,43 @@ class Installed:
 
     def _chosen(self, agent: Agent, ledger: Ledger, demand: Demand) -> list[Range]:
         """All that is old where somebody asks; else as much as it takes, what takes most first."""
-        nodes = agent.session.surface.nodes
-        found = ranges_of(nodes, ledger.recent(nodes), self._settings.pinned)
-        room = self._room(ledger)
-        if demand.why == "hand" or room is None:
-            return found
-        goal = ledger.expected(demand.batch) - self._settings.between_turns * room
-        weights = {each.seqs: ledger.tokens(each.seqs) for each in found}
+        expected, room = ledger.expected(demand.batch), self._room(ledger)
+        if demand.why == "hand":
+            return next(self._offers(agent, ledger, demand))
+        if room is not None:
+            goal = expected - self._settings.between_turns * room
+            need = expected - self._settings.within_turn * room
+        else:
+            goal = expected / 2
+            need = max(expected - (ledger.fitted or 0), expected / AGAIN) if ledger.fitted else goal
+        most: list[Range] = []
+        for found in self._offers(agent, ledger, demand):
+            if not most or self._gain(ledger, found) > self._gain(ledger, most):
+                most = found
+            if self._gain(ledger, most) >= need:
+                break
         chosen: list[Range] = []
-        for each in sorted(found, key=lambda one: weights[one.seqs], reverse=True):
+        for each in sorted(most, key=lambda one: ledger.tokens(one.seqs), reverse=True):
             if goal <= 0 and chosen:
                 break
             chosen.append(each)
-            goal -= max(weights[each.seqs] - self._limit(ledger, weights[each.seqs]), 0)
-        return sorted(chosen, key=found.index)
+            goal -= self._gain(ledger, [each])
+        return sorted(chosen, key=most.index)
+
+    def _offers(self, agent: Agent, ledger: Ledger, demand: Demand) -> Iterator[list[Range]]:
+        """What may give way; where a request has to fit, ever more: in the end all but what was asked last (Z2)."""
+        nodes, settings = agent.session.surface.nodes, self._settings
+        yield ranges_of(nodes, ledger.recent(nodes), settings.pinned)
+        if demand.why in ("window", "refused") and settings.keep_steps is not None:
+            recent = ledger.recent(nodes, counting_open=True)
+            yield ranges_of(nodes, recent, settings.pinned)
+            for steps in (settings.keep_steps, 1):
+                yield ranges_of(nodes, last_steps(nodes, steps), settings.pinned, recent)
+
+    def _gain(self, ledger: Ledger, ranges: list[Range]) -> int:
+        """Tokens that are saved at least if these give way."""
+        weights = [ledger.tokens(each.seqs) for each in ranges]
+        return sum([max(weight - self._limit(ledger, weight), 0) for weight in weights])
 
     def _limit(self, ledger: Ledger, weight: int) -> int:
         """Tokens that a summary of so many may take."""

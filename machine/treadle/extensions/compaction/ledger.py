@@ -75,6 +75,7 @@ class Ledger:
 
     __slots__ = (
         "_estimate",
+        "_fitted",
         "_open",
         "_order",
         "_origins",
@@ -99,7 +100,7 @@ class Ledger:
         self._order: list[int] = []
         self._weights: dict[int, int] = {}
         self._origins: dict[int, int] = {}
-        self._total = self._tools = 0
+        self._total = self._tools = self._fitted = 0
         self._starts: deque[int] = deque(maxlen=turns + 1)
         self._turn: int | None = None
         self._open = False
@@ -133,7 +134,7 @@ class Ledger:
     def take(self, entry: Event) -> None:
         """Take the next event of the log."""
         data = entry.data
-        kind: type[object] = type(data)
+        kind: type[object] = data.__class__
         if kind is AssistantMessageAdded:
             self.correct(data.usage)
         elif kind is TurnStart:
@@ -146,7 +147,7 @@ class Ledger:
             self.answer, self.replaced = data.config.max_tokens, False
             self.route = data.config.provider, data.config.model
         elif kind is RequestContext:
-            self.window = data.context_window
+            self.window, self._fitted = data.context_window, 0
         if entry.surface_op is not None:
             self._enter(entry)
 
@@ -171,7 +172,7 @@ class Ledger:
 
     def correct(self, usage: Usage | None) -> None:
         """The request for which the surface was sent as it is took so many tokens, by its provider's count."""
-        estimated = self._total + self._tools
+        estimated = self._fitted = self._total + self._tools
         if usage is not None and usage.input_tokens and estimated:
             self.factor = min(max(usage.input_tokens / estimated, LEAST_FACTOR), MOST_FACTOR)
 
@@ -186,6 +187,11 @@ class Ledger:
         """Tokens that a request takes whose history is the surface with ``batch`` at its end."""
         return round(self.factor * (self._total + self._tools + sum([self._estimate(one) for one in batch])))
 
+    @property
+    def fitted(self) -> int | None:
+        """Tokens of the last request that this model took; ``None`` where it has not taken any."""
+        return round(self.factor * self._fitted) or None
+
     def tokens(self, seqs: Iterable[int]) -> int:
         """Tokens of these events of the surface."""
         return round(self.factor * sum([self._weights[seq] for seq in seqs]))
@@ -194,10 +200,11 @@ class Ledger:
         """Tokens of a message."""
         return round(self.factor * self._estimate(message))
 
-    def recent(self, nodes: list[Node]) -> int:
-        """Where on the surface the last turns begin: those that are over, and the one that is open."""
+    def recent(self, nodes: list[Node], *, counting_open: bool = False) -> int:
+        """Where on the surface the last turns begin: those that are over, and the open one, counted or beside them."""
         starts = list(self._starts)
-        kept = self._turns + (1 if self._open and self._turn is None else 0)
+        speaking = self._open and self._turn is None
+        kept = max(self._turns, int(speaking)) if counting_open else self._turns + int(speaking)
         if not kept:
             return len(nodes)
         boundary = starts[-kept] if len(starts) >= kept else -1

@@ -30,7 +30,9 @@ class Range:
         return tuple([one for one in said if one is not None and not isinstance(one, SystemMessage)])
 
 
-def ranges_of(nodes: Sequence[Node], end: int, pinned: Callable[[Message], bool]) -> list[Range]:
+def ranges_of(
+    nodes: Sequence[Node], end: int, pinned: Callable[[Message], bool], asked_from: int | None = None
+) -> list[Range]:
     """The ranges that may give way, in the order of the surface.
 
     Kept are pinned messages, the system prompt, the last that each dynamic context and each hook injected, and calls
@@ -41,8 +43,11 @@ def ranges_of(nodes: Sequence[Node], end: int, pinned: Callable[[Message], bool]
         nodes: the surface.
         end: where those nodes begin that are too recent.
         pinned: whether a message is kept.
+        asked_from: from this node on, what was said to the model is kept, and only what it did may give way.
     """
     kept = _kept(nodes)
+    if asked_from is not None:
+        kept.update([node.seq for node in nodes[asked_from:] if _is_said(node.message)])
     found: list[Range] = []
     run: list[Node] = []
     place = 0
@@ -57,6 +62,24 @@ def ranges_of(nodes: Sequence[Node], end: int, pinned: Callable[[Message], bool]
         place = after
     _add(found, run)
     return found
+
+
+def last_steps(nodes: Sequence[Node], steps: int) -> int:
+    """Where on the surface the last so many answers begin, each with the results of its calls."""
+    for place in range(len(nodes) - 1, -1, -1):
+        if isinstance(nodes[place].message, AssistantMessage):
+            steps -= 1
+            if not steps:
+                return place
+    return 0
+
+
+def _is_summary(message: Message | None) -> bool:
+    return isinstance(message, UserMessage) and isinstance(message.source, SummarySource)
+
+
+def _is_said(message: Message | None) -> bool:
+    return isinstance(message, UserMessage) and not _is_summary(message)
 
 
 def _kept(nodes: Sequence[Node]) -> set[int]:
@@ -98,5 +121,5 @@ def _unanswered(exchange: Sequence[Node]) -> bool:
 
 def _add(found: list[Range], run: list[Node]) -> None:
     made = Range(tuple(run))
-    if any([not (isinstance(one, UserMessage) and isinstance(one.source, SummarySource)) for one in made.messages]):
+    if any([not _is_summary(one) for one in made.messages]):
         found.append(made)

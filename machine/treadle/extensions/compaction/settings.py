@@ -24,7 +24,7 @@ def _share(_: object, attribute: object, value: object) -> None:
 
 def _count(_: object, attribute: object, value: object) -> None:
     least = 0 if getattr(attribute, "name", "") == "keep_turns" else 1
-    if value is None and getattr(attribute, "name", "") == "window":
+    if value is None and getattr(attribute, "name", "") in ("keep_steps", "window"):
         return
     if type(value) is not int or value < least:
         name = getattr(attribute, "name", "it")
@@ -37,7 +37,9 @@ class Settings:
 
     Attributes:
         summarize: writes the summary; the agent's own model unless given. See ``ModelSummary``.
-        keep_turns: how many of the last turns are kept as they are, the open one not counted.
+        keep_turns: how many of the last turns are kept as they are, beside the open one.
+        keep_steps: where these alone do not fit, so many of the last answers are kept, each with the results of its
+            calls, and all that was said to the model in these turns; ``None`` keeps the turns in any case.
         pinned: which messages are kept as they are besides those with ``UserMessage.pinned``.
         between_turns: the share of the window beyond which history is compacted between turns.
         within_turn: the share beyond which it is compacted before a step.
@@ -51,6 +53,7 @@ class Settings:
 
     summarize: Summarizer = field(factory=ModelSummary)
     keep_turns: int = field(default=3, validator=_count)
+    keep_steps: int | None = field(default=4, validator=_count)
     pinned: Callable[[Message], bool] = nobody_pins
     between_turns: float = field(default=0.75, validator=_share)
     within_turn: float = field(default=0.95, validator=_share)
