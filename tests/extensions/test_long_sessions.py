@@ -122,5 +122,7 @@ async def test_a_hundred_turns_in_a_small_window_by_a_model_that_tells_nothing_o
     model = Windowed(12_000, script.answer, lambda _: "They went on. " * 60, told=False, reports=False, rate=1.3)
     events = await run(100, 3, model, script)
     whys = [entry.data.message.source.why for entry in events if isinstance(entry.surface_op, Replace)]
-    assert set(whys) == {"refused"}
+    assert whys[0] == "refused"
+    assert whys.count("refused") < 4, "what was refused once is known from then on"
+    assert len(whys) > 3
     assert isinstance(next(e.data.message.source for e in events if isinstance(e.surface_op, Replace)), SummarySource)

@@ -192,7 +192,6 @@ class Installed:
         if keeper.retried == (failed.turn, failed.step):
             raise _too_long("even after a compaction", failure)
         await keeper.ledger.follow(agent.session)
-        keeper.ledger.refused(self._window(keeper.ledger))
         try:
             done = await self._compact(agent, keeper, Demand("refused", failed.signal))
         except CompactionFailed as error:
@@ -212,13 +211,8 @@ class Installed:
             keeper = self._keepers[agent] = Keeper(ledger)
         return keeper
 
-    def _window(self, ledger: Ledger) -> int | None:
-        return ledger.window if ledger.window is not None else self._settings.window
-
     def _room(self, ledger: Ledger) -> int | None:
-        """Tokens of the window that are not left for the answer; ``None`` where the window is unknown."""
-        window = self._window(ledger)
-        return window - min(ledger.answer or 0, window // 2) if window is not None else None
+        return ledger.room(self._settings.window)
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
@@ -264,14 +258,12 @@ class Installed:
     def _chosen(self, agent: Agent, ledger: Ledger, demand: Demand) -> list[Range]:
         """All that is old where somebody asks; else as much as it takes, what takes most first."""
         expected, room = ledger.expected(demand.batch), self._room(ledger)
-        if demand.why == "hand":
+        if demand.why == "hand" or room is None:
             return next(self._offers(agent, ledger, demand))
-        if room is not None:
-            goal = expected - self._settings.between_turns * room
-            need = expected - self._settings.within_turn * room
-        else:
-            goal = expected / 2
-            need = max(expected - (ledger.fitted or 0), expected / AGAIN) if ledger.fitted else goal
+        goal = expected - self._settings.between_turns * room
+        need = expected - self._settings.within_turn * room
+        if demand.why == "refused":
+            need = max(need, expected - ledger.fitted if ledger.fitted is not None else goal)
         most: list[Range] = []
         for found in self._offers(agent, ledger, demand):
             if not most or self._gain(ledger, found) > self._gain(ledger, most):

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 import trio
 
-from ...models import Block, Message, Reasoning, Text, ToolCall, ToolResult, Usage, UserMessage
+from ...models import Block, Code, Message, Reasoning, Text, ToolCall, ToolResult, Usage, UserMessage
 from ...session import (
     Aborted,
+    AssistantAttempt,
     AssistantMessageAdded,
     Event,
     Node,
@@ -79,6 +80,7 @@ class Ledger:
         "_open",
         "_order",
         "_origins",
+        "_refused",
         "_starts",
         "_tools",
         "_total",
@@ -100,7 +102,7 @@ class Ledger:
         self._order: list[int] = []
         self._weights: dict[int, int] = {}
         self._origins: dict[int, int] = {}
-        self._total = self._tools = self._fitted = 0
+        self._total = self._tools = self._fitted = self._refused = 0
         self._starts: deque[int] = deque(maxlen=turns + 1)
         self._turn: int | None = None
         self._open = False
@@ -136,7 +138,11 @@ class Ledger:
         data = entry.data
         kind: type[object] = data.__class__
         if kind is AssistantMessageAdded:
-            self.correct(data.usage)
+            self._took(data.usage)
+        elif kind is AssistantAttempt:
+            failure = data.finish.failure if data.finish is not None else None
+            if failure is not None and failure.code == Code.CONTEXT_WINDOW_EXCEEDED.value:
+                self._refused = self._total + self._tools
         elif kind is TurnStart:
             self._turn, self._open = entry.seq, True
         elif kind is TurnEnd:
@@ -147,7 +153,7 @@ class Ledger:
             self.answer, self.replaced = data.config.max_tokens, False
             self.route = data.config.provider, data.config.model
         elif kind is RequestContext:
-            self.window, self._fitted = data.context_window, 0
+            self.window, self._fitted, self._refused = data.context_window, 0, 0
         if entry.surface_op is not None:
             self._enter(entry)
 
@@ -170,16 +176,13 @@ class Ledger:
         self._weights[entry.seq] = weight
         self._total += weight
 
-    def correct(self, usage: Usage | None) -> None:
-        """The request for which the surface was sent as it is took so many tokens, by its provider's count."""
+    def _took(self, usage: Usage | None) -> None:
+        """The model answered: its request took so many tokens, by the provider's count."""
         estimated = self._fitted = self._total + self._tools
+        if self._refused <= estimated:
+            self._refused = 0
         if usage is not None and usage.input_tokens and estimated:
             self.factor = min(max(usage.input_tokens / estimated, LEAST_FACTOR), MOST_FACTOR)
-
-    def refused(self, window: int | None) -> None:
-        """The surface as it is was more than the model takes: estimates are not below that."""
-        if window is not None and self.expected() < window:
-            self.factor *= window / max(self.expected(), 1)
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
@@ -191,6 +194,19 @@ class Ledger:
     def fitted(self) -> int | None:
         """Tokens of the last request that this model took; ``None`` where it has not taken any."""
         return round(self.factor * self._fitted) or None
+
+    def room(self, window: int | None) -> int | None:
+        """Tokens that a request may take; ``None`` where that is not known.
+
+        It is the window without what is left for the answer, at most half of it; and no more than what was refused.
+
+        Args:
+            window: of the model, where its adapter does not know it.
+        """
+        known = self.window if self.window is not None else window
+        told = known - min(self.answer or 0, known // 2) if known is not None else None
+        refused = round(self.factor * self._refused) or None
+        return min([one for one in (told, refused) if one is not None], default=None)
 
     def tokens(self, seqs: Iterable[int]) -> int:
         """Tokens of these events of the surface."""
