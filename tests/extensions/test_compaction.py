@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,27 +13,36 @@ from tests.stage import Gate, Stage, note, settled, stage, talk
 from treadle import (
     Agent,
     AgentBusy,
+    AgentOptions,
     Answer,
     AssistantMessage,
     Call,
+    Completed,
     EndReason,
     Errored,
     Failure,
     Host,
+    InvalidMessage,
+    MemoryStore,
     Message,
     MisuseError,
     ModelRequest,
+    ScriptedModel,
+    Session,
     State,
     UserMessage,
     message,
+    subagent,
     tool,
 )
 from treadle.agent import Compacted
+from treadle.asyncio import Bridge
 from treadle.errors import CompactionFailed, MaintenanceCancelled
 from treadle.extensions import COMPACTION, Compaction, CompactionMoment, Summary, SummaryJob, SummarySource
 from treadle.hooks import PRE_STEP, Enter, Scope
-from treadle.models import HookSource
-from treadle.session import Replace, UserMessageAdded
+from treadle.models import HookSource, Text
+from treadle.session import Replace, UserMessageAdded, encode_event
+from treadle.words.messages import check_user_message
 
 LONG = "word " * 200
 """About 254 tokens."""
@@ -532,3 +542,143 @@ async def test_what_was_installed_can_be_taken_back() -> None:
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(MisuseError, match=next(iter(wrong))):
         Compaction(**wrong)
+
+
+@tool
+async def look(at: int) -> str:
+    """Look at something."""
+    return f"sight {at} " + "sight " * 300
+
+
+def looks(steps: int) -> Any:
+    """A model that looks so many times, then tells."""
+    looked = 0
+
+    def answer(request: ModelRequest) -> Any:
+        nonlocal looked
+        looked += 1
+        return Answer(f"look {looked}", calls=(Call("look", {"at": looked}),)) if looked <= steps else "all seen"
+
+    return answer
+
+
+@pytest.mark.rule("Z2", "Z5")
+async def test_one_turn_of_a_hundred_steps_fits_its_prompt_and_its_last_steps_are_kept() -> None:
+    model = Windowed(8_000, looks(100))
+    async with stage(model=model, tools=[look], host=compacting()) as s:
+        assert isinstance(await ask(s, "look around"), Completed)
+        assert model.refused == 0
+        for number, request in enumerate(model.asked):
+            texts = [one.text for one in request.messages]
+            assert texts[0] == "look around"
+            wanted = [f"look {n}" for n in range(max(1, number - 3), number + 1)]
+            assert [text for text in texts if text in wanted] == wanted
+        assert len(replacements(s.agent)) > 5
+
+
+@pytest.mark.rule("Z2", "Z6")
+async def test_turns_that_are_kept_in_any_case_end_with_the_refusal() -> None:
+    model = Windowed(4_000, looks(100))
+    async with stage(model=model, tools=[look], host=compacting(keep_steps=None)) as s:
+        end = await ask(s, "look around")
+        assert isinstance(end, Errored)
+        assert end.failure.code == "CONTEXT_WINDOW_EXCEEDED"
+        assert replacements(s.agent) == []
+
+
+@pytest.mark.rule("Z5")
+async def test_a_sub_agent_is_compacted_before_its_steps_only() -> None:
+    whys: list[str] = []
+    child = Windowed(6_000, looks(20))
+    host = compacting(between_turns=0.1)
+    host.models.register("child", child)
+    host.tools.register(look)
+    host.tools.register(subagent(options=AgentOptions(provider="child", model="m")))
+    async with stage(Answer("", calls=(Call("subagent", {"prompt": "look"}),)), "done", host=host) as s:
+        s.host.on(COMPACTION, lambda moment: whys.append(moment.why))
+        await ask(s, "delegate")
+        assert set(whys) == {"window"}
+        assert "all seen" in "".join(s.results().values())
+
+
+@pytest.mark.rule("Z5", "P4")
+async def test_a_resumed_session_is_compacted_as_it_would_have_been() -> None:
+    store = MemoryStore()
+    whys: list[str] = []
+    async with Host(store=store, checks=True) as host:
+        host.models.register("scripted", Windowed(3_000, says))
+        handle = await host.agents.create(session_id="s", agent_options=AgentOptions(provider="scripted", model="m"))
+        for number in range(4):
+            handle.agent.followup(f"q{number} {LONG}")
+            await handle.agent.when_idle()
+    async with Host(store=store, checks=True) as host:
+        host.models.register("scripted", model := Windowed(3_000, says))
+        Compaction(keep_turns=1, within_turn=0.6).install(host)
+        host.on(COMPACTION, lambda moment: whys.append(f"{moment.phase} {moment.why}"))
+        agent = (await host.agents.resume("s")).agent
+        agent.followup(f"q5 {LONG}")
+        await agent.when_idle()
+        assert whys[:2] == ["started window", "ended window"]
+        assert model.refused == 0
+        history = list(agent.session.history())
+    stored = await store.open_read("s")
+    assert list(Session(stored.header, stored.events).history()) == history
+
+
+@pytest.mark.rule("Z1", "L6")
+def test_over_the_bridge_it_is_awaited_and_cancelled_as_any_other_call() -> None:
+    async def main() -> None:
+        host = compacting(summarize=lambda job: "sum", keep_turns=0)
+        host.models.register("scripted", ScriptedModel())
+        async with asyncio.timeout(20), Bridge(host) as bridge:
+            options = AgentOptions(provider="scripted", model="m")
+            agent = (await bridge.agents.create(agent_options=options)).agent
+            await agent.ask("q")
+            done = await agent.compact()
+            assert done.replaced == 2
+            with pytest.raises(MisuseError, match="UTF-8"):
+                await agent.compact("\ud800")
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("Z5", "D6")
+async def test_steering_that_comes_during_a_compaction_enters_at_the_next_step() -> None:
+    gate = Gate()
+
+    async def waits(job: SummaryJob) -> str:
+        await gate.wait()
+        return "sum"
+
+    model = Windowed(1_200, lambda request: "Done.")
+    async with stage(model=model, host=compacting(summarize=waits, keep_turns=0, between_turns=1.0)) as s:
+        await ask(s, LONG * 3)
+        s.agent.followup(LONG * 2)
+        await gate.reached()
+        s.agent.steer(note("turn left"))
+        gate.open()
+        await s.agent.when_idle()
+        assert shown(s)[-2:] == ["turn left", "Done."]
+        assert s.ends == ["completed", "completed"]
+
+
+@pytest.mark.rule("D3")
+def test_a_message_is_pinned_or_not() -> None:
+    assert not message("a").pinned
+    assert message("a", pinned=True).pinned is True
+    with pytest.raises(InvalidMessage, match="pinned is True or False"):
+        check_user_message(UserMessage("a", (Text("a"),), pinned=1))  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("I9", "Z2")
+async def test_an_edit_leaves_a_message_pinned() -> None:
+    async with stage("a") as s:
+        release = s.agent.reserve_turn_admission()
+        s.agent.followup(message("old", id="x", pinned=True))
+        s.agent.update_inbox("x", "edit", "new")
+        assert [(one.text, one.pinned) for one in s.agent.inbox.next_turn] == [("new", True)]
+        assert release is not None
+        release()
+        await s.agent.when_idle()
+        (entry,) = [one for one in s.agent.session.events if isinstance(one.data, UserMessageAdded)]
+        assert encode_event(entry).count(b'"pinned":true') == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.extensions.windowed import Windowed
@@ -26,9 +26,9 @@ from treadle import (
     message,
     tool,
 )
-from treadle.extensions import Compaction, Ledger, SummaryJob, SummarySource
+from treadle.extensions import Compaction, Ledger, SummarySource
 from treadle.models import ToolResultMessage, UserMessage
-from treadle.session import Replace, decode_event, encode_event, fork
+from treadle.session import Replace, decode_event, encode_event
 
 OPTIONS = AgentOptions(provider="scripted", model="m")
 TURN = st.tuples(st.integers(0, 3), st.booleans(), st.integers(1, 60))
@@ -89,94 +89,74 @@ def _silent(data: Any) -> bool:
     return not content
 
 
-def whole_turns(history: Sequence[Message]) -> list[str]:
+def prompts(history: Sequence[Message]) -> list[str]:
+    """The ids of what users said."""
     return [one.id for one in history if isinstance(one, UserMessage) and not isinstance(one.source, SummarySource)]
-
-
-async def play(program: list[Any], agent: Agent, keeping: dict[str, int]) -> None:
-    for number, step in enumerate(program):
-        if isinstance(step, int):
-            keeping["turns"] = step
-            before = list(agent.session.history())
-            prompts = whole_turns(before)
-            done = await agent.compact()
-            after = list(agent.session.history())
-            kept = whole_turns(after)
-            pinned = [one.id for one in before if isinstance(one, UserMessage) and one.pinned]
-            latest = [name for name in turns_of(agent.session)][len(turns_of(agent.session)) - step :]
-            assert [name for name in prompts if name in pinned or name in latest] == kept
-            assert (done.replaced > 0) == (before != after)
-        else:
-            calls, pinned, size = step
-            agent.followup(
-                message(f"{calls} {'w ' * size}", id=f"{agent.id}-{len(agent.session)}-{number}", pinned=pinned)
-            )
-            await agent.when_idle()
-        same(agent.session)
 
 
 def turns_of(session: Session) -> list[str]:
     """The prompts of all turns, compacted or not."""
-    return [
-        entry.data.message.id
-        for entry in session.events
-        if entry.type == "user/message" and not isinstance(entry.data.message.source, SummarySource)
-    ]
+    said = [entry.data.message for entry in session.events if entry.type == "user/message"]
+    return [one.id for one in said if not isinstance(one.source, SummarySource)]
 
 
-class Keeps(Compaction):
-    """A compaction whose kept turns are drawn anew each time."""
+async def compact(host: Host, agent: Agent, keep: int) -> None:
+    """Compact all but so many turns, and look at what is left."""
+    before = list(agent.session.history())
+    pinned = [one.id for one in before if isinstance(one, UserMessage) and one.pinned]
+    names = turns_of(agent.session)
+    latest = names[len(names) - keep :] if keep < len(names) else names
+    undo = Compaction(summarize=lambda job: f"{agent.id} {len(job.messages)}", keep_turns=keep).install(
+        agent.scope, host.models
+    )
+    done = await agent.compact()
+    undo()
+    after = list(agent.session.history())
+    assert prompts(after) == [name for name in prompts(before) if name in pinned or name in latest]
+    assert (done.replaced > 0) == (before != after)
 
 
-def compaction(keeping: dict[str, int], name: str) -> Any:
-    def sums(job: SummaryJob) -> str:
-        return f"{name} {len(job.messages)}"
+async def live(host: Host, agent: Agent, program: list[Any]) -> None:
+    """Turns and compactions, as drawn."""
+    for step in program:
+        if isinstance(step, int):
+            await compact(host, agent, step)
+        else:
+            calls, pinned, size = step
+            text = f"{calls} {'w ' * size}"
+            agent.followup(message(text, id=f"{agent.id} {len(agent.session)}", pinned=pinned))
+            await agent.when_idle()
+        same(agent.session)
 
-    return lambda scope, models: [
-        Compaction(summarize=sums, keep_turns=keeping["turns"]).install(scope, models),
-    ]
 
-
-async def alive(program: list[Any], left: list[Any], right: list[Any]) -> None:
+async def family(program: list[Any], left: list[Any], right: list[Any]) -> None:
+    """A session, and two forks of it that go on side by side."""
     store = MemoryStore()
     async with Host(store=store, checks=True) as host:
         host.models.register("scripted", Windowed(1_000_000, answers))
         host.tools.register(look)
         parent = await host.agents.create(session_id="p", agent_options=OPTIONS)
-        await lives(host, parent.agent, program)
+        await live(host, parent.agent, program)
         await parent.dispose()
-        base = list(parent.agent.session.events)
-        pair: list[Agent] = []
+        before = [encode_event(entry) for entry in parent.agent.session.events]
+        forks: list[Agent] = []
         for name in ("left", "right"):
-            child = fork(parent.agent.session, name)
-            await (await store.create(child.header, list(child.events))).close()
-            pair.append((await host.agents.resume(name, agent_options=OPTIONS)).agent)
+            await store.fork("p", name)
+            forks.append((await host.agents.resume(name, agent_options=OPTIONS)).agent)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lives, host, pair[0], left)
-            nursery.start_soon(lives, host, pair[1], right)
-        for one in pair:
-            assert [encode_event(entry) for entry in list(one.session.events)[: len(base)]] == [
-                encode_event(entry) for entry in base
-            ]
+            for one, own in zip(forks, (left, right), strict=True):
+                nursery.start_soon(live, host, one, own)
+        for one in forks:
+            assert [encode_event(entry) for entry in one.session.events][: len(before)] == before
             check_invariants(one.session)
-        for count in range(len(base) + 1):
-            Session(parent.agent.session.header, [decode_event(encode_event(entry)) for entry in base[:count]])
-
-
-async def lives(host: Host, agent: Agent, program: list[Any]) -> None:
-    for step in program:
-        keep = step if isinstance(step, int) else 0
-        undo = Compaction(summarize=lambda job: f"{agent.id} {len(job.messages)}", keep_turns=keep).install(
-            agent.scope, host.models
-        )
-        await play([step], agent, {"turns": keep})
-        undo()
+        for count in range(len(before) + 1):  # whatever a crash leaves is read
+            Session(parent.agent.session.header, [decode_event(line) for line in before[:count]])
 
 
 @pytest.mark.rule("Z1", "Z2", "Z3", "N5", "S4", "S5", "P4")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(program=PROGRAM, left=PROGRAM, right=PROGRAM)
 def test_the_history_is_the_fold_of_the_log_and_forks_do_not_disturb_each_other(
     program: list[Any], left: list[Any], right: list[Any]
 ) -> None:
-    trio.run(alive, program, left, right)
+    trio.run(family, program, left, right)
