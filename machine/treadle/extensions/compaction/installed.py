@@ -40,6 +40,8 @@ CUT = "\n[The summary was cut off here.]"
 """What stands at the end of one that was longer than it may be."""
 FLOOR = 500
 """Tokens that a summary may take however little it stands for."""
+SUBAGENT = "subagent"
+"""The origin of sessions that do one job: what they said is not needed any more when that is done."""
 AGAIN = 20
 """After a compaction that was not enough, the history grows by so many parts of the window before the next one."""
 
@@ -138,13 +140,15 @@ class Installed:
     def status(self, changed: AgentStatus) -> None:
         """A turn is over: compact where a share of the window is full, unless somebody stopped the turn or goes on."""
         agent = changed.agent
+        if changed.status != "idle":
+            return
         keeper = self._keepers.get(agent)
-        if changed.status != "idle" or keeper is None or not self._is_mine(agent):
+        if keeper is None or not self._is_mine(agent):
             return
         ledger = keeper.ledger
         ledger.catch_up(agent.session)
         room = self._room(ledger)
-        if room is None or ledger.aborted or agent.session.header.origin == "subagent":
+        if room is None or ledger.aborted or agent.session.header.origin == SUBAGENT:
             return
         expected = ledger.expected()
         if expected > self._settings.between_turns * room and expected >= keeper.again:

@@ -37,7 +37,10 @@ LEAST_FACTOR, MOST_FACTOR = 0.25, 8.0
 
 def estimate_tokens(message: Message) -> int:
     """What a message takes, in tokens: four bytes of UTF-8 are one."""
-    return ENVELOPE + sum([_size(block) for block in message.content]) // BYTES_PER_TOKEN
+    size = 0
+    for block in message.content:
+        size += len(block.text) if type(block) is Text and block.text.isascii() else _size(block)
+    return ENVELOPE + size // BYTES_PER_TOKEN
 
 
 def _size(block: Block) -> int:
@@ -128,39 +131,53 @@ class Ledger:
         self._read(session, len(session))
 
     def _read(self, session: Session, end: int) -> None:
-        events = session.events
-        for seq in range(self.seen, end):
-            self.take(events[seq])
-            self.seen = seq + 1
+        for entry in session.events[self.seen : end]:
+            self.take(entry)
+        self.seen = end
 
     def take(self, entry: Event) -> None:
         """Take the next event of the log."""
-        data = entry.data
-        kind: type[object] = data.__class__
-        if kind is AssistantMessageAdded:
-            self._took(data.usage)
-        elif kind is AssistantAttempt:
-            failure = data.finish.failure if data.finish is not None else None
-            if failure is not None and failure.code == Code.CONTEXT_WINDOW_EXCEEDED.value:
-                self._refused = self._total + self._tools
-        elif kind is TurnStart:
-            self._turn, self._open = entry.seq, True
-        elif kind is TurnEnd:
-            self._turn, self._open = None, False
-            self.aborted = type(data.reason) is Aborted
-        elif kind is RequestHeader:
-            self._tools = len(msgspec.json.encode(data.tools)) // BYTES_PER_TOKEN if data.tools else 0
-            self.answer, self.replaced = data.config.max_tokens, False
-            self.route = data.config.provider, data.config.model
-        elif kind is RequestContext:
-            self.window, self._fitted, self._refused = data.context_window, 0, 0
+        take = _TAKERS.get(entry.data.__class__)
+        if take is not None:
+            take(self, entry)
         if entry.surface_op is not None:
             self._enter(entry)
+
+    def _turn_starts(self, entry: Event) -> None:
+        self._turn, self._open = entry.seq, True
+
+    def _turn_ends(self, entry: Event) -> None:
+        self._turn, self._open = None, False
+        self.aborted = type(entry.data.reason) is Aborted
+
+    def _header(self, entry: Event) -> None:
+        data = entry.data
+        self._tools = len(msgspec.json.encode(data.tools)) // BYTES_PER_TOKEN if data.tools else 0
+        self.answer, self.replaced = data.config.max_tokens, False
+        self.route = data.config.provider, data.config.model
+
+    def _context(self, entry: Event) -> None:
+        self.window, self._fitted, self._refused = entry.data.context_window, 0, 0
+
+    def _answered(self, entry: Event) -> None:
+        """The model answered: its request took so many tokens, by the provider's count."""
+        estimated = self._fitted = self._total + self._tools
+        if self._refused <= estimated:
+            self._refused = 0
+        usage: Usage | None = entry.data.usage
+        if usage is not None and usage.input_tokens and estimated:
+            self.factor = min(max(usage.input_tokens / estimated, LEAST_FACTOR), MOST_FACTOR)
+
+    def _failed(self, entry: Event) -> None:
+        finish = entry.data.finish
+        failure = finish.failure if finish is not None else None
+        if failure is not None and failure.code == Code.CONTEXT_WINDOW_EXCEEDED.value:
+            self._refused = self._total + self._tools
 
     def _enter(self, entry: Event) -> None:
         op, message = entry.surface_op, derive(entry.data)
         weight = self._estimate(message) if message is not None else 0
-        if isinstance(op, Replace):
+        if type(op) is Replace:
             first, last = self._order.index(op.first), self._order.index(op.last)
             self._origins[entry.seq] = self._origins.get(op.first, op.first)
             for seq in self._order[first : last + 1]:
@@ -176,19 +193,14 @@ class Ledger:
         self._weights[entry.seq] = weight
         self._total += weight
 
-    def _took(self, usage: Usage | None) -> None:
-        """The model answered: its request took so many tokens, by the provider's count."""
-        estimated = self._fitted = self._total + self._tools
-        if self._refused <= estimated:
-            self._refused = 0
-        if usage is not None and usage.input_tokens and estimated:
-            self.factor = min(max(usage.input_tokens / estimated, LEAST_FACTOR), MOST_FACTOR)
-
     # --- telling ------------------------------------------------------------------------------------------------------
 
     def expected(self, batch: Iterable[UserMessage] = ()) -> int:
         """Tokens that a request takes whose history is the surface with ``batch`` at its end."""
-        return round(self.factor * (self._total + self._tools + sum([self._estimate(one) for one in batch])))
+        raw = self._total + self._tools
+        for one in batch:
+            raw += self._estimate(one)
+        return round(self.factor * raw)
 
     @property
     def fitted(self) -> int | None:
@@ -225,3 +237,14 @@ class Ledger:
             return len(nodes)
         boundary = starts[-kept] if len(starts) >= kept else -1
         return bisect_right(nodes, boundary, key=lambda node: self._origins.get(node.seq, node.seq))
+
+
+_TAKERS: dict[type, Callable[[Ledger, Event], None]] = {
+    TurnStart: Ledger._turn_starts,  # pyright: ignore[reportPrivateUsage]
+    TurnEnd: Ledger._turn_ends,  # pyright: ignore[reportPrivateUsage]
+    RequestHeader: Ledger._header,  # pyright: ignore[reportPrivateUsage]
+    RequestContext: Ledger._context,  # pyright: ignore[reportPrivateUsage]
+    AssistantMessageAdded: Ledger._answered,  # pyright: ignore[reportPrivateUsage]
+    AssistantAttempt: Ledger._failed,  # pyright: ignore[reportPrivateUsage]
+}
+"""What takes each event beside its place on the surface."""

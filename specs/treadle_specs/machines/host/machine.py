@@ -14,6 +14,7 @@ from ..machine import step
 from .actor import Actor
 from .acts import DEEDS, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
+from .compactions import MOODS
 from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
 from .ends import Ends
 from .revisions import NAMES
@@ -146,6 +147,23 @@ class HostMachine(Ends):
         if wakes:
             actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         actor.release(0)
+        self._go(go)
+
+    @rule(pick=PICK, moods=st.lists(st.sampled_from(MOODS), min_size=1, max_size=2), words=st.sampled_from([None, None, "names"]),
+          refusals=st.integers(0, 3), go=GOING)  # fmt: skip
+    @step
+    def compact(self, pick: int, moods: list[str], words: str | None, refusals: int, go: Any) -> None:
+        """A history is compacted, by hand or once a request is refused as too long (Z1–Z6)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.compactions.moods.extend(moods)
+        if refusals:
+            for _ in range(refusals):
+                self.world.model.first(actor.id, Said("long"))
+            actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        else:
+            actor.compact(words)
         self._go(go)
 
     @rule(pick=PICK, stale=PICK, go=GOING)

@@ -1,0 +1,39 @@
+"""What extensions add to a step late in a long session."""
+
+from __future__ import annotations
+
+from treadle.extensions import Compaction
+
+from .measure import SLICES, Benchmark, Pair, Sample
+from .subjects import Prebuilt, agent_of, turns
+
+MESSAGES, COUNT = 10_000, 60
+
+
+async def compaction_steps() -> Sample:
+    """Steps after 10,000 messages with a compaction that watches, less those of the same session without one."""
+    pair = Pair()
+    compaction = Compaction(window=1_000_000_000)
+    async with agent_of(Prebuilt(), lambda host: compaction.install(host)) as watched, agent_of(Prebuilt()) as plain:
+        for agent in (watched, plain):
+            await turns(agent, MESSAGES // 2)
+        for _ in range(SLICES):
+            with pair.ours.time(COUNT):
+                await turns(watched, COUNT)
+            with pair.floor.time(COUNT):
+                await turns(plain, COUNT)
+    return Sample(pair.ours.each - pair.floor.each)
+
+
+BENCHMARKS: list[Benchmark] = [
+    Benchmark(
+        "compaction-step",
+        "what compaction adds to a turn of one step after 10,000 messages, where nothing is to be compacted",
+        "µs/step",
+        50.0,
+        compaction_steps,
+        "at-most",
+        warm_up=False,
+    ),
+]
+"""The benchmarks of this module."""
