@@ -142,10 +142,7 @@ USER = UserSource()
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A message of the user role; ``id`` is its only identity (I1).
-
-    ``pinned``: whether compaction keeps it as it is (Z2); left out where nobody said so.
-    """
+    """A message of the user role; ``id`` is its only identity (I1). Compaction keeps a ``pinned`` one as it is (Z2)."""
 
     id: str
     content: tuple[Block, ...]

@@ -131,8 +131,6 @@ FAULTS: tuple[Fault, ...] = (
            "return {*[node.seq for node in system[:1]], *live[-1:], *", "return {*"),
     _fault(HOST, "the last turn gives way", "Z2", Ledger, "recent",
            "else self._turns + int(speaking)", "else int(speaking)"),
-    _fault(HOST, "what was asked last gives way", "Z2", ranges, "ranges_of",
-           "if asked_from is not None:", "if False:"),
     _fault(HOST, "a cancelled compaction takes place", "Z4", Installed, "_compact",
            "await trio.lowlevel.checkpoint_if_cancelled()", "pass"),
     _fault(HOST, "a summary is as long as it likes", "Z4", Installed, "_summary",

@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
+import treadle.extensions  # noqa: F401  # registers its members of the vocabulary
 from treadle import Event, SessionHeader
 from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
@@ -95,7 +96,7 @@ def _fields(kind: type) -> str:
     rows: list[str] = []
     told = attributes(kind)
     for each in msgspec.structs.fields(kind):
-        default = "" if each.required else f"`{_default(each)}`"
+        default = "" if each.required or each.default is msgspec.UNSET else f"`{_default(each)}`"
         said = told.get(each.name) or GLOSSARY.get(f"{kind.__name__}.{each.name}") or GLOSSARY.get(each.name, "")
         rows.append(f"| `{each.encode_name}` | {_type(each.type)} | {default} | {said.rstrip('.')} |")
     return "\n".join(["| key | holds | if left out | meaning |", "| --- | --- | --- | --- |", *rows]) if rows else ""
@@ -129,7 +130,7 @@ def _type(kind: Any) -> str:
     if origin is Literal:
         return " or ".join([f'`"{value}"`' for value in get_args(kind)])
     if origin in (Union, types.UnionType):
-        parts = [_type(each) for each in get_args(kind) if each is not type(None)]
+        parts = [_type(each) for each in get_args(kind) if each not in (type(None), msgspec.UnsetType)]
         return " or ".join(parts) + (" or null" if type(None) in get_args(kind) else "")
     if origin in (tuple, list):
         inner = [each for each in get_args(kind) if each is not Ellipsis]
