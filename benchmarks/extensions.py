@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle import Host
 from treadle.extensions import Compaction
 
 from .measure import SLICES, Benchmark, Pair, Sample
@@ -13,8 +14,11 @@ MESSAGES, COUNT = 10_000, 60
 async def compaction_steps() -> Sample:
     """Steps after 10,000 messages with a compaction that watches, less those of the same session without one."""
     pair = Pair()
-    compaction = Compaction(window=1_000_000_000)
-    async with agent_of(Prebuilt(), lambda host: compaction.install(host)) as watched, agent_of(Prebuilt()) as plain:
+
+    def install(host: Host) -> None:
+        Compaction(window=1_000_000_000).install(host)
+
+    async with agent_of(Prebuilt(), install) as watched, agent_of(Prebuilt()) as plain:
         for agent in (watched, plain):
             await turns(agent, MESSAGES // 2)
         for _ in range(SLICES):

@@ -13,8 +13,8 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
-import treadle.extensions  # noqa: F401  # registers its members of the vocabulary
 from treadle import Event, SessionHeader
+from treadle.extensions import SummarySource
 from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
 from treadle.session.upgrade import FIRST_VERSION, STEPS
@@ -24,6 +24,8 @@ from .generated import Made, attributes, serve, summary
 
 PAGE = "docs/log-format.md"
 ENTERING = "How an event enters the history"
+BROUGHT = (SummarySource,)
+"""Members of structures that are registered when their extension is imported, as it is here."""
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
 
 
