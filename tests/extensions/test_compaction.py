@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,8 +38,16 @@ from treadle import (
 )
 from treadle.agent import Compacted
 from treadle.asyncio import Bridge
-from treadle.errors import CompactionFailed, MaintenanceCancelled
-from treadle.extensions import COMPACTION, Compaction, CompactionMoment, Summary, SummaryJob, SummarySource
+from treadle.errors import CompactionFailed, ConfigError, MaintenanceCancelled
+from treadle.extensions import (
+    COMPACTION,
+    Compaction,
+    CompactionMoment,
+    Summary,
+    SummaryJob,
+    SummarySource,
+    declared_compaction,
+)
 from treadle.hooks import PRE_STEP, Enter, Scope
 from treadle.models import HookSource, Text
 from treadle.session import Replace, UserMessageAdded, encode_event
@@ -682,3 +691,38 @@ async def test_an_edit_leaves_a_message_pinned() -> None:
         await s.agent.when_idle()
         (entry,) = [one for one in s.agent.session.events if isinstance(one.data, UserMessageAdded)]
         assert encode_event(entry).count(b'"pinned":true') == 1
+
+
+@pytest.mark.rule("Z2", "Q3")
+async def test_of_system_prompts_that_changed_the_first_and_the_one_that_holds_are_kept() -> None:
+    async with stage(host=compacting(summarize=short, keep_turns=0)) as s:
+        for number in range(4):
+            s.agent.system_prompt = f"prompt {number}"
+            await ask(s, f"q{number}")
+        await s.agent.compact()
+        assert shown(s) == ["prompt 0", "summary of 6", "prompt 3", "summary of 2"]
+        await ask(s, "on")
+        s.agent.system_prompt = "prompt 4"
+        await ask(s, "and on")
+        assert shown(s)[-5:] == ["on", "Done.", "prompt 4", "and on", "Done."]
+
+
+@pytest.mark.rule("Z1", "O8")
+async def test_a_configuration_declares_it(tmp_path: Path) -> None:
+    file = tmp_path / "treadle.toml"
+    file.write_text('[compaction]\nkeep_turns = 0\nprovider = "scripted"\nmodel = "small"\n')
+    host = Host.from_config(file, tables={"compaction": declared_compaction})
+    model = Windowed(50_000)
+    async with stage(model=model, host=host) as s:
+        await ask(s, "q")
+        assert (await s.agent.compact()).replaced == 2
+        assert model.summed[0].config.model == "small"
+
+
+@pytest.mark.rule("Z1", "O8")
+@pytest.mark.parametrize("wrong", ["keep_turns = -1", "keep_turn = 3", 'window = "big"', "between_turns = 7"])
+def test_a_table_that_is_wrong_is_refused_with_file_and_key(tmp_path: Path, wrong: str) -> None:
+    file = tmp_path / "treadle.toml"
+    file.write_text(f"[compaction]\n{wrong}\n")
+    with pytest.raises(ConfigError, match=rf"treadle\.toml: \[compaction\]: .*{wrong.partition(' ')[0]}"):
+        Host.from_config(file, tables={"compaction": declared_compaction})

@@ -11,7 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from treadle import Agent, Host, MisuseError
-from treadle.extensions import Compaction
+from treadle.agent import nearest_compactor
+from treadle.extensions import Compaction, declared_compaction
 from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
 from treadle.session import SessionStore
@@ -49,6 +50,9 @@ PARTS: dict[str, Callable[..., Any]] = {
 }
 """What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""
 
+TABLES = {"mcp": declared_servers, "compaction": declared_compaction}
+"""Tables of such a file that are read beside the host's own."""
+
 
 @asynccontextmanager
 async def declared_agent(
@@ -61,11 +65,12 @@ async def declared_agent(
         MisuseError: there is no such agent, or it did not start.
     """
     find_modules_in(declared.path.parent)
-    host = Host.from_config(declared.path, parts=PARTS, tables={"mcp": declared_servers}, approver=approval)
+    host = Host.from_config(declared.path, parts=PARTS, tables=TABLES, approver=approval)
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
-    Compaction().install(host)
+    if nearest_compactor(host.scope) is None:
+        Compaction().install(host)
     async with host:
         yield host, _chosen(host, declared, failed)
 

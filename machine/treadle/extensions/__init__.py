@@ -4,6 +4,7 @@
 """
 
 from .compaction.compaction import Compaction
+from .compaction.declared import declared_compaction
 from .compaction.installed import COMPACTION, CompactionMoment
 from .compaction.ledger import Ledger, estimate_tokens
 from .compaction.ranges import Range, ranges_of
@@ -21,6 +22,7 @@ __all__ = [
     "SummaryJob",
     "SummarySource",
     "Why",
+    "declared_compaction",
     "estimate_tokens",
     "ranges_of",
 ]

@@ -22,6 +22,7 @@ from ...session import (
     Session,
     TurnEnd,
     TurnStart,
+    UserMessageAdded,
     derive,
 )
 
@@ -74,7 +75,7 @@ class Ledger:
         answer: tokens that an answer may take, by the last ``request/header``; ``None`` where nobody said.
         route: provider and model of the last request.
         aborted: whether the last turn was cancelled.
-        replaced: whether history was replaced since the last ``request/header``.
+        replaced: whether history, not the system prompt alone, was replaced since the last ``request/header``.
     """
 
     __slots__ = (
@@ -184,7 +185,7 @@ class Ledger:
                 self._total -= self._weights.pop(seq)
                 self._origins.pop(seq, None)
             self._order[first : last + 1] = [entry.seq]
-            self.replaced = True
+            self.replaced = self.replaced or type(entry.data) is UserMessageAdded
         else:
             self._order.append(entry.seq)
             if self._turn is not None:  # a turn counts with the first that it says
@@ -217,8 +218,10 @@ class Ledger:
         """
         known = self.window if self.window is not None else window
         told = known - min(self.answer or 0, known // 2) if known is not None else None
-        refused = round(self.factor * self._refused) or None
-        return min([one for one in (told, refused) if one is not None], default=None)
+        if not self._refused:
+            return told
+        refused = max(round(self.factor * self._refused), 1)
+        return refused if told is None else min(told, refused)
 
     def tokens(self, seqs: Iterable[int]) -> int:
         """Tokens of these events of the surface."""
