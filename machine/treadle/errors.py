@@ -12,6 +12,7 @@ __all__ = [
     "AgentDisposed",
     "BridgeClosed",
     "BudgetReached",
+    "CompactionFailed",
     "ConfigError",
     "DelegationLimit",
     "DuplicateMessage",
@@ -157,6 +158,12 @@ class StreamOverrun(TreadleError):
     """A reader of live frames was so slow that frames were lost; the log has the whole answer."""
 
     code = "STREAM_OVERRUN"
+
+
+class CompactionFailed(TreadleError):
+    """No summary could be made of old history; nothing was changed (Z4)."""
+
+    code = "COMPACTION_FAILED"
 
 
 class ConfigError(TreadleError):

@@ -304,6 +304,7 @@ NO_DOORS: dict[str, set[tuple[str, str]]] = {
         ("BridgedTools", "set_order"),
     },
     "take nothing that is recorded": {
+        ("BridgedAgent", "compact"),
         ("BridgedAgent", "converging"),
         ("BridgedAgent", "events"),
         ("BridgedAgent", "frames"),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from treadle import AssistantMessage, Event, Reasoning, SessionHeader, Text, ToolCall, UserMessage
+from treadle.extensions.compaction import SummarySource
 from treadle.models import Usage
 from treadle.words import events as ev
 from treadle.words import reasons
@@ -81,6 +82,24 @@ class Log:
     def close(self, reason: reasons.EndReason = reasons.COMPLETED) -> Log:
         """The step and the turn end."""
         return self.add(ev.StepEnd(self.turn, self.step), ev.TurnEnd(self.turn, reason))
+
+
+def compacted() -> tuple[Event, ...]:
+    """Two turns, the first of which gave way to a summary; then another one."""
+    log = Log().open("What is wool?").answer("I look.", ("look", '{"at": "wool"}'))
+    (call,) = log.events[-1].data.message.calls
+    log.add(ev.ToolCallStarted(call.call_id, "look", call.arguments))
+    result = ev.ToolResultAdded(call.call_id, (Text("It is <b>warm</b>."),))
+    log.add(result)
+    log.events[-1] = msgspec.structs.replace(log.events[-1], source_event_seqs=(len(log.events) - 2,))
+    log.go_on().answer("Wool is warm.").close()
+    log.open("And silk?").answer("Silk is cool.").close()
+    old = tuple([entry.seq for entry in log.events if entry.surface_op is not None][:4])
+    summary = UserMessage("sum", (Text("They spoke of wool."),), SummarySource("hand", len(old), 900, 20))
+    log.add(ev.UserMessageAdded(summary))
+    op = ev.Replace(old[0], old[-1])
+    log.events[-1] = msgspec.structs.replace(log.events[-1], surface_op=op, source_event_seqs=old)
+    return tuple(log.open("Thanks").answer("Welcome.").close().events)
 
 
 def long_log(count: int) -> tuple[Event, ...]:

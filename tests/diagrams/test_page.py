@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from tests.diagrams.logs import HEADER, Log, medley, scripted
+from tests.diagrams.logs import HEADER, Log, compacted, medley, scripted
 from treadle import Failure
 from treadle.models import Usage
 from treadle.words import call_config as config
@@ -192,3 +192,21 @@ def test_a_log_that_has_not_ended_is_shown_up_to_where_it_is():
 
 def test_the_same_log_gives_the_same_page():
     assert session_page(HEADER, medley()) == session_page(HEADER, iter(medley()))
+
+
+@pytest.mark.rule("Z1", "X3")
+def test_a_summary_opens_to_what_it_stands_for_which_stands_where_it_was_said():
+    log = compacted()
+    page = session_page(HEADER, log)
+    summary = next(entry for entry in log if entry.source_event_seqs and len(entry.source_event_seqs) > 1)
+    article = page[page.index(f'id="e{summary.seq}"') :]
+    article = article[: article.index("</article>")]
+    assert "what it stands for: 4" in article
+    for seq, said in zip(
+        summary.source_event_seqs or (), ["What is wool?", "calls look", "warm", "Wool is warm."], strict=True
+    ):
+        assert f'<a href="#e{seq}">#{seq}</a>' in article
+        assert f'id="e{seq}"' in page
+        assert said in article
+    assert "It is &lt;b&gt;warm" in article
+    assert "<b>warm</b>" not in page

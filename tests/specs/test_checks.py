@@ -11,10 +11,20 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.diagrams.logs import compacted
 from treadle import AssistantMessage, Event, Host, ModelRequest, Reasoning, Session, Signal, Text, ToolCall
 from treadle.checks.history import contribution, difference, unanswered
 from treadle.errors import InvariantViolated
-from treadle.session import AssistantMessageAdded, Replace, ToolResultAdded, TurnEnd, UserMessageAdded
+from treadle.session import (
+    Append,
+    AssistantMessageAdded,
+    Replace,
+    ToolResultAdded,
+    TurnEnd,
+    UserMessageAdded,
+    decode_event,
+    encode_event,
+)
 from treadle.testing import LogMonitor, SessionChecks, check_request
 from treadle.words.messages import user_message
 from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
@@ -110,6 +120,32 @@ def test_a_replacement_keeps_pairs_together_and_cites_what_it_shadows(session: S
     assert [breach.rule for breach in monitor.take(torn)] == ["N1"]
     silent = Event("user/message", len(events) + 1, 0, shadow, Replace(0, 0))
     assert "S3" in [breach.rule for breach in monitor.take(silent)]
+
+
+@pytest.mark.rule("Z1", "Z7")
+def test_a_summary_takes_the_place_of_as_many_messages_as_it_says() -> None:
+    log = list(compacted())
+
+    def broken(events: list[Event]) -> set[str]:
+        monitor = LogMonitor()
+        read = [decode_event(encode_event(entry)) for entry in events]
+        return {breach.rule for entry in read for breach in monitor.take(entry)} - {"Q2"}  # made by hand, unasked
+
+    assert broken(log) == set()
+    place = next(n for n, entry in enumerate(log) if len(entry.source_event_seqs or ()) > 1)
+    message = log[place].data.message
+    for wrong, rule in (
+        (
+            {
+                "data": UserMessageAdded(
+                    msgspec.structs.replace(message, source=msgspec.structs.replace(message.source, replaced=7))
+                )
+            },
+            "Z7",
+        ),
+        ({"surface_op": Append(), "source_event_seqs": None}, "Z1"),
+    ):
+        assert broken([*log[:place], msgspec.structs.replace(log[place], **wrong)]) == {rule}
 
 
 @pytest.mark.rule("S4", "N5")

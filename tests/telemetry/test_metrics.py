@@ -12,7 +12,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from treadle import AgentOptions, Answer, Call, Failure, Host, ScriptedModel, tool
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, RetryPolicy, TextDelta, Usage
 from treadle_adapters.telemetry import Price, Telemetry
-from treadle_adapters.traces import names
 
 Points = dict[str, list[tuple[dict[str, Any], Any]]]
 

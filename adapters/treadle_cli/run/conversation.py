@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from treadle import Agent, Host, TreadleError, UserMessage, message
+from treadle import Agent, AgentBusy, Host, State, TreadleError, UserMessage, message
 from treadle.hooks import AGENT_STATUS, INBOX_CLAIMED, AgentStatus, InboxClaimed
 from treadle.printable import one_line
 
@@ -19,6 +19,7 @@ COMMANDS = {
     "/next TEXT": "queue a turn of its own, after this one",
     "/queue": "show what waits",
     "/stop": "stop the turn, as Ctrl-C does",
+    "/compact": "have a summary take the place of old history; words after it say what matters",
     "/quit": "leave, as Ctrl-D does",
     "/help": "show this",
     "//TEXT": "say a text that begins with a slash",
@@ -132,6 +133,8 @@ class Conversation:
                 self._stop()
             case "/queue":
                 self._show_queue()
+            case "/compact":
+                self._compact(rest.strip())
             case "/help":
                 for name, what in {**COMMANDS, **self._typing.keys}.items():
                     self.screen.note((f"  {name:<12}", "bold"), (what, "dim"))
@@ -161,6 +164,15 @@ class Conversation:
         busy = self.agent.status == "running"
         number = len(self.agent.inbox.next_turn) + 1
         self._deliver(self.agent.followup, text, f"queued as number {number}" if busy else "")
+
+    def _compact(self, instructions: str) -> None:
+        """Begin a compaction; what becomes of it is told by the narrator."""
+        try:
+            self.agent.compact(instructions or None)
+        except AgentBusy:
+            self.screen.note(("  it is busy: /compact when the turn is over, or /stop first", "dim"))
+        except TreadleError as error:
+            self.screen.note(("✗ ", "bold red"), str(error))
 
     def _deliver(self, send: Callable[[UserMessage], object], text: str, waits: str) -> None:
         """Deliver a line; ``waits`` says what it waits for, if it does."""
@@ -194,7 +206,7 @@ class Conversation:
         if self._armed:
             self.screen.note(("  leaving …", "dim"))
             self._way_out.leave()
-        elif self.agent.status == "running":
+        elif self._works:
             self._armed = True
             self._stop()
         elif not had_text:
@@ -205,12 +217,17 @@ class Conversation:
         """Something was typed: that takes back a first Ctrl-C."""
         self._armed = False
 
+    @property
+    def _works(self) -> bool:
+        """Whether there is something to stop: a turn, or a compaction between turns."""
+        return self.agent.status == "running" or self.agent.state is State.MAINTENANCE
+
     def _stop(self) -> None:
-        if self.agent.status != "running":
+        if not self._works:
             self.screen.note(("  nothing is running", "dim"))
             return
         self.screen.end_line()
-        self.agent.cancel()
+        self.agent.cancel(keep_inbox=self.agent.state is State.MAINTENANCE)  # what waits for a compaction goes on
         if self.agent.status == "running":
             self.screen.note(("  stopping …", "dim"))
 

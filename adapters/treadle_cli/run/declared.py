@@ -11,7 +11,9 @@ from typing import Any
 from attrs import frozen
 
 from treadle import Agent, Host, MisuseError
+from treadle.agent import nearest_compactor
 from treadle.extensions.budgets import declared_budgets
+from treadle.extensions.compaction import Compaction, declared_compaction
 from treadle.extensions.usage import count_sub_agents, prices_declared
 from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
@@ -55,7 +57,12 @@ PARTS: dict[str, Callable[..., Any]] = {
 }
 """What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""
 
-TABLES: dict[str, Callable[..., object]] = {"budgets": declared_budgets, "mcp": declared_servers, "prices": no_prices}
+TABLES: dict[str, Callable[..., object]] = {
+    "budgets": declared_budgets,
+    "compaction": declared_compaction,
+    "mcp": declared_servers,
+    "prices": no_prices,
+}
 """The tables of extensions in a file that the command reads."""
 
 
@@ -75,6 +82,8 @@ async def declared_agent(
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
     count_sub_agents(host.scope)
+    if nearest_compactor(host.scope) is None:
+        Compaction().install(host)
     async with host:
         yield host, _chosen(host, declared, failed)
 

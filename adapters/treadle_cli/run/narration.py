@@ -8,6 +8,7 @@ from typing import Any
 from treadle import Aborted, Agent, Blocked, EndReason, Failure, Host, MaxTokens, ToolCall
 from treadle.errors import StoreFailure
 from treadle.extensions.budgets import BUDGET_WARNING, BudgetWarning
+from treadle.extensions.compaction import COMPACTION, CompactionMoment
 from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
@@ -61,6 +62,7 @@ class Narrator:
         host.on(AGENT_PARKED, self._parked)
         host.on(TOOL_PROGRESS, self._progressed)
         host.on(BUDGET_WARNING, self._warned)
+        host.on(COMPACTION, self._compacted)
 
     def _streamed(self, streamed: AssistantStream) -> None:
         match streamed.frame:
@@ -139,6 +141,17 @@ class Narrator:
                 return  # each attempt to store the rest is told again
             self.unstored = True
         self.screen.note(("✗ ", "bold red"), *failure_text(failed.failure))
+
+    def _compacted(self, moment: CompactionMoment) -> None:
+        """A compaction; why one failed is told as an error, or as what its turn failed with."""
+        if moment.phase == "started":
+            self.screen.note(("  compacting the history …", "dim"))
+        elif moment.phase == "failed" and not isinstance(moment.error, Exception):
+            self.screen.note(("  the compaction was stopped; nothing changed", "yellow"))
+        elif moment.result is not None:
+            done = moment.result
+            told = f"{done.replaced} messages gave way to a summary: {done.before:,} → {done.after:,} tokens"
+            self.screen.note((f"  {told}" if done.replaced else "  nothing is old enough to compact", "dim"))
 
     def _discarded(self, discarded: InboxDiscarded) -> None:
         self.screen.note((f"  dropped: {one_line(discarded.message.text, 80)}", "dim"))

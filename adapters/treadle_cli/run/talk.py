@@ -13,6 +13,7 @@ from rich.console import Console
 
 import treadle
 from treadle import Agent, AgentOptions, Host, Tool
+from treadle.extensions.compaction import Compaction
 from treadle.extensions.usage import count_sub_agents
 from treadle.hooks import Scope
 from treadle.printable import one_line
@@ -200,6 +201,7 @@ async def partner_of(choices: Choices, narrator: Narrator, approval: Approval) -
             host.tools.register(tool)
         for furnish in choices.equipment:
             furnish(host)
+        Compaction().install(host)
         narrator.attach(host)
         count_sub_agents(host.scope)
 

@@ -105,7 +105,9 @@ class Transcript:
 
     def _message(self, entry: Said) -> None:
         head = Text()
-        if entry.way in _WAYS:
+        if entry.stands_for:
+            head.append(f"{_stands_for(entry.stands_for)}\n", style="green")
+        elif entry.way in _WAYS:
             waited = f", waited {duration(entry.waited)}" if entry.waited and entry.waited >= 100 else ""
             head.append(f"{_WAYS[entry.way]}{waited}  ", style="green")
         who, _, more = entry.sender.partition(" ")
@@ -204,6 +206,13 @@ class Transcript:
     def _print(self, line: Text) -> None:
         line.rstrip()
         self.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def _stands_for(seqs: tuple[int, ...]) -> str:
+    """What gave way to a message, by the numbers of the events: they are all still in the log."""
+    if len(seqs) == 1:
+        return f"⤺ in place of event {seqs[0]}"
+    return f"⤺ in place of {len(seqs)} events, from {min(seqs)} to {max(seqs)}"
 
 
 def clock_text(time: int) -> str:

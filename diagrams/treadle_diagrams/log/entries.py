@@ -22,6 +22,7 @@ class Entry:
         turn: the turn it belongs to; ``None`` between turns.
         step: the step it belongs to; ``None`` outside of steps.
         replaces: the events whose place it took in the history (S3), first and last.
+        stands_for: all of them, in the order of the history.
     """
 
     kind: ClassVar[str] = "entry"
@@ -30,6 +31,7 @@ class Entry:
     turn: int | None = None
     step: int | None = None
     replaces: tuple[int, int] | None = None
+    stands_for: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)

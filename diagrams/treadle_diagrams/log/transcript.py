@@ -132,8 +132,10 @@ class Teller:
 
     def _at(self, entry: Event) -> dict[str, Any]:
         op = entry.surface_op
-        replaces = (op.first, op.last) if isinstance(op, Replace) else None
-        return {"seq": entry.seq, "time": entry.time, "turn": self._turn, "step": self._step, "replaces": replaces}
+        place = {"seq": entry.seq, "time": entry.time, "turn": self._turn, "step": self._step}
+        if isinstance(op, Replace):
+            return {**place, "replaces": (op.first, op.last), "stands_for": entry.source_event_seqs}
+        return place
 
     # --- turns and steps ----------------------------------------------------------------------------------------------
 

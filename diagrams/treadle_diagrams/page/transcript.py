@@ -43,6 +43,7 @@ def transcript_html(entries: Sequence[AnyEntry], bars: Mapping[int, Sequence[Bar
         bars: by turn, what took time in it.
     """
     results = _results_by_call(entries)
+    by_seq = {entry.seq: entry for entry in entries}
     inside = {id(result) for result in results.values()}
     ends = {entry.turn: entry for entry in entries if isinstance(entry, TurnClosed)}
     parts: list[str] = []
@@ -57,6 +58,8 @@ def transcript_html(entries: Sequence[AnyEntry], bars: Mapping[int, Sequence[Bar
             open_turn = False
         elif isinstance(entry, Called):
             parts.append(_call(entry, results.get(entry.seq)))
+        elif isinstance(entry, Said) and entry.stands_for:
+            parts.append(_summary(entry, by_seq))
         elif id(entry) not in inside:
             parts.append(_entry(entry))
     return "\n".join([part for part in [*parts, "</section>" if open_turn else ""] if part])
@@ -141,6 +144,34 @@ def _said(entry: Said) -> str:
     waited = f"waited {duration(entry.waited)}" if entry.waited and entry.waited >= 100 else ""
     kind = "you" if entry.sender == "you" else "other"
     return _article(entry, f"{kind} {entry.way}", entry.sender, text_html(entry.text), _WAYS[entry.way], waited)
+
+
+def _summary(entry: Said, by_seq: Mapping[int, AnyEntry]) -> str:
+    """What took the place of older entries, which can be opened here, and stand where they were said."""
+    old: list[str] = []
+    for seq in entry.stands_for or ():
+        who, text = _gist(by_seq.get(seq))
+        shown = text if len(text) <= LONG else text[:LONG] + "…"
+        old.append(f'<p class="line" dir="auto"><a href="#e{seq}">#{seq}</a> <b>{markup(who)}</b> {markup(shown)}</p>')
+    opened = f'<details class="old"><summary>what it stands for: {len(old)}</summary>{"".join(old)}</details>'
+    return _article(entry, "other summary", entry.sender, text_html(entry.text) + opened)
+
+
+def _gist(entry: AnyEntry | None) -> tuple[str, str]:
+    """Who speaks in an entry, and what is said."""
+    match entry:
+        case Said():
+            return entry.sender, entry.text
+        case Answered():
+            said = [part.text if part.kind == "text" else f"calls {part.name}" for part in entry.parts
+                    if part.kind != "reasoning"]  # fmt: skip
+            return "model", "\n".join(said)
+        case Settled():
+            return entry.name or entry.call_id, entry.text
+        case Prompted():
+            return "system prompt", entry.text
+        case _:
+            return "", ""
 
 
 def _answer(entry: Answered | Failed) -> str:

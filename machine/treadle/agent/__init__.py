@@ -8,6 +8,7 @@ from ..kernel.effects import Admitted, Rejected
 from ..words.events import Target
 from .agent import Agent
 from .asking import TurnAnswer
+from .compacting import Compacted, Compactor, nearest_compactor, register_compactor
 from .creation import AgentFactory, Commit, CreateOptions, ResumeOptions, Setup
 from .delivery import Receipt, message
 from .ending import Ending
@@ -25,6 +26,8 @@ __all__ = [
     "AgentHandle",
     "AgentOptions",
     "Commit",
+    "Compacted",
+    "Compactor",
     "Converging",
     "CreateOptions",
     "Ending",
@@ -38,5 +41,7 @@ __all__ = [
     "TurnAnswer",
     "current_initiator",
     "message",
+    "nearest_compactor",
     "register_agent_option",
+    "register_compactor",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+import msgspec
 import trio
 
 from ..errors import AgentBusy, MisuseError
@@ -22,6 +23,7 @@ from ..words.messages import Block, Text, UserMessage, check_user_message
 from ..words.reasons import CAUSES, ByDisposal, ByParent, ByUser, Cause, EndReason
 from ..words.signal import Signal
 from .asking import OnCancel, TurnAnswer, ask
+from .compacting import Compacted, compactor_of
 from .delivery import Receipt, checked
 from .engine import Converging, Engine
 from .idle import when_quiet
@@ -184,7 +186,7 @@ class Agent:
                 raise MisuseError("an edit needs the new content (I9)")
             blocks = (Text(content),) if isinstance(content, str) else tuple(content)
             old = engine.kernel.inbox.list_of(place[0])[place[1]].message
-            check_user_message(UserMessage(old.id, blocks, old.source))
+            check_user_message(msgspec.structs.replace(old, content=blocks))
             engine.feed(i.EditMessage(message_id, blocks))
         elif action == "steer":
             if not self.accepts_next_step:
@@ -254,6 +256,22 @@ class Agent:
         running = MaintenanceTask(task)
         engine.maintain(running)
         return running
+
+    def compact(self, instructions: str | None = None) -> MaintenanceTask[Compacted]:
+        """Have a summary take the place of old history, between turns; await what it returns for what became of it (Z1).
+
+        Where the installed compaction is at work already and no instructions are given, that one is waited for.
+
+        Args:
+            instructions: what the summary is to pay attention to, in words for whoever writes it.
+
+        Raises:
+            MisuseError: no compaction is installed for the agent.
+            AgentBusy: the agent is not truly idle.
+            AgentDisposed: it is in disposal or disposed.
+        """
+        self.engine.check_thread()
+        return compactor_of(self.scope)(self, instructions)
 
     def reserve_turn_admission(self) -> Callable[[], None] | None:
         """Hold back the next claim while idle; returns the idempotent release, ``None`` when not possible (D8)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import msgspec
 import trio
 from attrs import define, field
 
@@ -13,9 +14,10 @@ from ..kernel.effects import Admitted, Fate, Rejected
 from ..words.messages import MOST_TEXT, USER, Source, Text, UserMessage, check_user_message
 
 
-def message(text: str, *, id: str | None = None, source: Source = USER) -> UserMessage:
-    """Make a user message of ``text``, under a fresh id unless one is given (I1)."""
-    return UserMessage(id if id is not None else new_id(), (Text(text),), source)
+def message(text: str, *, id: str | None = None, source: Source = USER, pinned: bool = False) -> UserMessage:
+    """Make a user message of ``text``, under a fresh id unless one is given (I1); compaction keeps a pinned one (Z2)."""
+    made = UserMessage(id if id is not None else new_id(), (Text(text),), source)
+    return msgspec.structs.replace(made, pinned=True) if pinned else made
 
 
 def checked(given: UserMessage | str) -> UserMessage:

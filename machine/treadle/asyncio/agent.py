@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from ..agent.agent import BY_USER, Agent, checked
 from ..agent.asking import OnCancel, TurnAnswer
+from ..agent.compacting import Compacted
 from ..agent.delivery import Receipt
 from ..agent.engine import Converging
 from ..agent.idle import when_quiet
@@ -226,6 +227,18 @@ class BridgedAgent:
         """
         reply = self._crossing.call_to_end(self.native.run_maintenance, self._crossing.in_loop(task))
         what = f"a maintenance task of agent {self.id!r}"
+        reply.forbid = partial(self._crossing.forbid_own_wait, self.native, what)
+        return reply
+
+    def compact(self, instructions: str | None = None) -> Reply[Compacted]:
+        """See ``Agent.compact``: claimed in the call; the reply is what became of it.
+
+        Raises:
+            BridgeClosed: from the call: the bridge is not open; from the reply: it was closed meanwhile.
+            MisuseError, AgentBusy, AgentDisposed, MaintenanceCancelled: from the reply, as there.
+        """
+        reply = self._crossing.call_to_end(self.native.compact, instructions)
+        what = f"a compaction of agent {self.id!r}"
         reply.forbid = partial(self._crossing.forbid_own_wait, self.native, what)
         return reply
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from ..sums import to_builtins
 from ..words.events import (
     AssistantMessageAdded,
     Event,
@@ -13,7 +15,18 @@ from ..words.events import (
     UserMessageAdded,
     type_named,
 )
-from ..words.messages import AssistantMessage, Message, Reasoning, Text, ToolCall, ToolResult, ToolResultMessage
+from ..words.messages import (
+    USER,
+    AssistantMessage,
+    Message,
+    Reasoning,
+    SystemMessage,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolResultMessage,
+    UserMessage,
+)
 from .state import LogState
 
 
@@ -50,6 +63,8 @@ def surface(log: LogState, entry: Event) -> None:
     if type(op) is Replace:
         _replace(log, entry, op, message)
         return
+    if _replaced_by(message) is not None:
+        log.note("Z1", "a summary takes the place of nothing")
     if op is None:
         log.note("S3", f"{entry.type} does not say how it enters the surface")
     log.nodes.append((entry.seq, message))
@@ -63,6 +78,10 @@ def _replace(log: LogState, entry: Event, op: Replace, message: Message | None) 
         log.note("S3", f"there are no nodes from {op.first} to {op.last} to replace")
         return
     first, last = places[0], places[-1]
+    said = _replaced_by(message)
+    held = len([one for _, one in log.nodes[first : last + 1] if one is not None and type(one) is not SystemMessage])
+    if said is not None and said != held:
+        log.note("Z7", f"a summary says that it stands for {said} messages, and takes the place of {held}")
     missing = {seq for seq, _ in log.nodes[first : last + 1]} - set(entry.source_event_seqs or ())
     if missing:
         log.note("S3", f"replaced and not cited: {sorted(missing)}")
@@ -71,6 +90,14 @@ def _replace(log: LogState, entry: Event, op: Replace, message: Message | None) 
     broken = unanswered(log.history)
     if broken and not log.step.asked:
         log.note("N1", f"after the replacement these calls or results lack their other half: {', '.join(broken)}")
+
+
+def _replaced_by(message: Message | None) -> object:
+    """For how many messages a summary says that it stands; ``None`` where it is none (Z7)."""
+    if type(message) is not UserMessage or message.source is USER:
+        return None
+    plain: Any = to_builtins(message.source)
+    return plain.get("replaced", 0) if plain.get("kind") == "summary" else None
 
 
 def unanswered(messages: Iterable[Message]) -> list[str]:

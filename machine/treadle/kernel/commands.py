@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from ..errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, MisuseError
 from ..words.events import InboxSpliced, Target
 from ..words.messages import UserMessage
@@ -120,7 +122,7 @@ def _empty_both(state: KernelState) -> list[UserMessage]:
 def _edit(state: KernelState, given: i.EditMessage) -> None:
     target, index = _queued(state, given.message_id)
     old = state.inbox.list_of(target)[index].message
-    _change(state, target, index, 1, (UserMessage(old.id, given.content, old.source),))
+    _change(state, target, index, 1, (msgspec.structs.replace(old, content=given.content),))
 
 
 def _steer(state: KernelState, given: i.SteerMessage) -> None:

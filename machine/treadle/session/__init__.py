@@ -70,7 +70,7 @@ from .store import (
     Unreadable,
     readable,
 )
-from .surface import Surface
+from .surface import Node, Surface, derive
 from .writer import WINDOW, BatchWriter, Sink
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "Listing",
     "MaxTokens",
     "MemoryStore",
+    "Node",
     "Opaque",
     "OpaqueCause",
     "OpaqueEndReason",
@@ -135,6 +136,7 @@ __all__ = [
     "Unreadable",
     "UserMessageAdded",
     "decode_event",
+    "derive",
     "encode_event",
     "encode_header",
     "encode_hook",

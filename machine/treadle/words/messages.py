@@ -142,12 +142,13 @@ USER = UserSource()
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A message of the user role; ``id`` is its only identity (I1)."""
+    """A message of the user role; ``id`` is its only identity (I1). Compaction keeps a ``pinned`` one as it is (Z2)."""
 
     id: str
     content: tuple[Block, ...]
     source: Source = USER
     role: Literal["user"] = "user"
+    pinned: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def text(self) -> str:
@@ -235,6 +236,8 @@ def check_user_message(message: object) -> UserMessage:
         raise InvalidMessage(f"message {message.id!r} has the role {message.role!r}; only 'user' is delivered (D3)")
     if type(content) is not tuple or not content or len(content) > MAX_BLOCKS:  # pyright: ignore[reportUnknownArgumentType]
         raise InvalidMessage(f"message {message.id!r} needs a tuple of 1 to {MAX_BLOCKS} content blocks (D3)")
+    if message.pinned is not msgspec.UNSET and type(message.pinned) is not bool:
+        raise InvalidMessage(f"message {message.id!r}: pinned is True or False, not {message.pinned!r} (D3)")
     if not isinstance(message.source, Source):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"message {message.id!r} needs a source (D3)")
     for index, block in enumerate(message.content):

@@ -78,6 +78,7 @@ GLOSSARY: dict[str, str] = {
     "ToolSchema.description": "what the model is told it does",
     "ToolSchema.parameters": "JSON schema of the arguments",
     "id": "its only identity (I1)",
+    "pinned": "whether compaction keeps it as it is; left out where nobody said so (Z2)",
     "content": "the content blocks, in order",
     "source": "who supplied it",
     "role": "always the same",

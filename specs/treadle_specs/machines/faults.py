@@ -9,6 +9,8 @@ from typing import Any, Literal, cast
 
 from treadle import Agent, Receipt
 from treadle.checks import stored
+from treadle.extensions.compaction import Ledger, ranges
+from treadle.extensions.compaction.installed import Installed
 from treadle.host import subagent
 from treadle.host.presets.revisions import Revision
 from treadle.kernel import effects as fx
@@ -123,6 +125,19 @@ FAULTS: tuple[Fault, ...] = (
            "turn = data.turn", "pass"),
     _fault(HOST, "a task that fails unseen is not told", "N8", RUN, fx.Maintain,
            "if task.unseen is not None:", "if False:"),
+    _fault(HOST, "a pinned message gives way", "Z2", ranges, "_keeps", "return bool(", "return False and bool("),
+    _fault(HOST, "the system prompt gives way", "Z2", ranges, "_kept",
+           "return {*[node.seq for node in system[:1]], *live[-1:], *", "return {*"),
+    _fault(HOST, "the last turn gives way", "Z2", Ledger, "recent",
+           "else self._turns + int(speaking)", "else int(speaking)"),
+    _fault(HOST, "a cancelled compaction takes place", "Z4", Installed, "_compact",
+           "await trio.lowlevel.checkpoint_if_cancelled()", "pass"),
+    _fault(HOST, "a summary is as long as it likes", "Z4", Installed, "_summary",
+           "> limit and len(text)", "> limit and not len(text)"),
+    _fault(HOST, "each refusal is tried again", "Z6", Installed, "after_failure",
+           "if keeper.retried == (failed.turn, failed.step):", "if False:"),
+    _fault(HOST, "a compaction with instructions joins another", "Z1", Installed, "__call__",
+           "if keeper.running is not None and instructions is None:", "if keeper.running is not None:"),
     _fault(WRITER, "who waits for a write is not woken", "P1", BatchWriter, "_write",
            "self._turn.unpark_all()", "pass"),
     _fault(WRITER, "a failed batch goes to the end of the queue", "P1 N6", BatchWriter, "_write",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from treadle import UserMessage
 from treadle.agent import Target
 from treadle.errors import AgentBusy, AgentDisposed, DuplicateMessage, InvalidTrigger, MisuseError
@@ -77,7 +79,7 @@ def edit(agent: Agent, given: i.EditMessage) -> None:
     """The content of a next-turn entry changes; id and place stay (I9)."""
     accepting(agent)
     at, message = _queued(agent, given.message_id)
-    _change(agent, TURN, at, 1, (UserMessage(message.id, given.content, message.source),))
+    _change(agent, TURN, at, 1, (msgspec.structs.replace(message, content=given.content),))
 
 
 def steer(agent: Agent, given: i.SteerMessage) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 import msgspec
 
 from treadle import Event, SessionHeader
+from treadle.extensions.compaction import SummarySource
 from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
 from treadle.session.upgrade import FIRST_VERSION, STEPS
@@ -23,6 +24,8 @@ from .generated import Made, attributes, serve, summary
 
 PAGE = "docs/log-format.md"
 ENTERING = "How an event enters the history"
+BROUGHT = (SummarySource,)
+"""Members of structures that are registered when their extension is imported, as it is here."""
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
 
 
@@ -95,7 +98,7 @@ def _fields(kind: type) -> str:
     rows: list[str] = []
     told = attributes(kind)
     for each in msgspec.structs.fields(kind):
-        default = "" if each.required else f"`{_default(each)}`"
+        default = "" if each.required or each.default is msgspec.UNSET else f"`{_default(each)}`"
         said = told.get(each.name) or GLOSSARY.get(f"{kind.__name__}.{each.name}") or GLOSSARY.get(each.name, "")
         rows.append(f"| `{each.encode_name}` | {_type(each.type)} | {default} | {said.rstrip('.')} |")
     return "\n".join(["| key | holds | if left out | meaning |", "| --- | --- | --- | --- |", *rows]) if rows else ""
@@ -129,7 +132,7 @@ def _type(kind: Any) -> str:
     if origin is Literal:
         return " or ".join([f'`"{value}"`' for value in get_args(kind)])
     if origin in (Union, types.UnionType):
-        parts = [_type(each) for each in get_args(kind) if each is not type(None)]
+        parts = [_type(each) for each in get_args(kind) if each not in (type(None), msgspec.UnsetType)]
         return " or ".join(parts) + (" or null" if type(None) in get_args(kind) else "")
     if origin in (tuple, list):
         inner = [each for each in get_args(kind) if each is not Ellipsis]

@@ -36,6 +36,7 @@ THEMES = tuple(
             "tools",
             "models",
             "session",
+            "extensions",
             "prompt",
             "presets",
             "asyncio",

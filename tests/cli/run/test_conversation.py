@@ -178,6 +178,29 @@ def test_next_queues_a_turn_of_its_own(terminal: Terminal, server: ChatServer) -
     assert server.said(1) == ["one", "One done.", "two"]
 
 
+@pytest.mark.rule("Z1", "Z7")
+def test_a_history_is_compacted_by_a_line_and_control_c_stops_it(terminal: Terminal, server: ChatServer) -> None:
+    for number in range(5):
+        terminal.line(f"q{number}")
+        terminal.until("Done.")
+        terminal.until(f"q{number}")
+        terminal.idle()
+    hold = Hold()
+    server.answers = [[hold, "never"]]
+    terminal.line("/compact")
+    terminal.until("compacting the history")
+    terminal.type(CONTROL_C)
+    terminal.until("the compaction was stopped; nothing changed")
+    server.answers = [["They asked and were answered."]]
+    terminal.line("/compact the yarn")
+    terminal.until("4 messages gave way to a summary")
+    terminal.line("and now?")
+    terminal.until("and now?")
+    terminal.idle()
+    assert "They asked and were answered." in server.said(-1)[0]
+    assert "the yarn" in server.said(-2)[1]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -185,6 +208,7 @@ def test_next_queues_a_turn_of_its_own(terminal: Terminal, server: ChatServer) -
         ("/help", "Alt-Enter"),
         ("/queue", "nothing waits"),
         ("/stop", "nothing is running"),
+        ("/compact", "nothing is old enough to compact"),
         ("/next", "needs the text"),
         ("/dance", "there is no /dance"),
     ],

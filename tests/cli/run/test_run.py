@@ -214,6 +214,22 @@ def test_e5_each_line_from_a_pipe_is_a_turn_and_stdout_holds_the_answers_only(
     assert server.said(2) == ["count to 20", "One.", "and stop", "Two.", "hello"]
 
 
+@pytest.mark.rule("Z1", "Z7")
+def test_lines_from_a_pipe_may_compact_the_history(server: ChatServer, tmp_path: Path) -> None:
+    server.answers = [*[[f"Answer {number}."] for number in range(5)], ["They asked."], ["Last."]]
+    lines = "".join([f"q{number}\n" for number in range(5)])
+    done = call(
+        "run", "--no-save", "--base-url", server.url, cwd=tmp_path, stdin=f"{lines}/compact the yarn\nand now?\n"
+    )
+    assert done.returncode == 0
+    assert done.stdout.endswith("Answer 4.\nLast.\n")
+    assert "compacting the history" in done.stderr
+    assert "4 messages gave way to a summary" in done.stderr
+    assert "the yarn" in server.said(5)[1]
+    assert server.said(6)[0].endswith("They asked.")
+    assert server.said(6)[1:] == ["q2", "Answer 2.", "q3", "Answer 3.", "q4", "Answer 4.", "and now?"]
+
+
 def test_no_lines_at_all_are_fine(tmp_path: Path) -> None:
     done = call("run", "--no-save", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

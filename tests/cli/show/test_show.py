@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from tests.cli.terminal import CONTROL_C, ROOT, Terminal, environment
-from tests.diagrams.logs import HEADER, Log, long_log, medley, scripted
+from tests.diagrams.logs import HEADER, Log, compacted, long_log, medley, scripted
 from treadle.models import Usage
 from treadle.session import decode_event, encode_event, encode_header
 from treadle.words import call_config as config
@@ -310,3 +310,14 @@ def test_a_long_session_is_shown_quickly(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=True)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 20
     assert done.stdout.count("── turn ") == long_log(10_000)[-1].data.turn
+
+
+@pytest.mark.rule("Z1")
+def test_a_summary_says_what_it_took_the_place_of_and_that_is_still_told(tmp_path: Path, capsys: Capture) -> None:
+    out = shown(capsys, stored(tmp_path, compacted()))
+    assert "summary  ⤺ in place of 4 events, from " in out
+    assert out.index("What is wool?") < out.index("They spoke of wool.")
+    entries = [json.loads(line) for line in shown(capsys, stored(tmp_path, compacted()), "--json").splitlines()]
+    (told,) = [entry for entry in entries if entry.get("stands_for")]
+    assert len(told["stands_for"]) == 4
+    assert told["text"] == "They spoke of wool."

@@ -11,7 +11,8 @@ from treadle_specs.machines.budget import chosen, run_machine
 from treadle_specs.machines.host.machine import HostMachine
 
 RULES = ("C2", "C10", "D4", "D8", "H3", "H4", "I5", "I6", "K4", "K5", "K6", "L2", "L5", "L6", "M1", "N2", "N4", "N7", "O4", "O6",
-         "O9", "O12", "P1", "P4", "P7", "P8", "Q2", "Q6", "Q9", "S5")  # fmt: skip
+         "O9", "O12", "P1", "P4", "P7", "P8", "Q2", "Q6", "Q9", "S5",
+         "Z1", "Z2", "Z3", "Z4", "Z6", "Z7")  # fmt: skip
 
 
 def machine(kind: str) -> Any:

@@ -231,6 +231,27 @@ class Actor:
             if how != "unseen" and not world.telling:
                 self.waiters.append(world.bench.waiter(running.wait, name=f"maintenance {how}"))
 
+    def compact(self, instructions: str | None) -> None:
+        """Compact its history; one under way is joined where nothing is said about it (Z1)."""
+        world, agent = self.world, self.agent
+        with world.noting(self):
+            before, state = self.picture(), agent.state
+            free = state is State.IDLE and self.reserved is None and self.published
+            running = world.compactions.running
+            try:
+                task = agent.compact(instructions)
+            except (AgentBusy, AgentDisposed) as refusal:
+                require(not free or self.latched or world.telling, "M1", "{} is idle, and {!r}", self.id, refusal)
+                require(isinstance(refusal, AgentDisposed) == (state in OVER), "L1", "in {}: {!r}", state, refusal)
+                require(self.picture() == before, "Z1", "a refused compaction changed something")
+                return
+            joined = task is running.get(self.id)
+            require(free != joined, "Z1", "a compaction begins in {}, joined: {}", state, joined)
+            require(not joined or instructions is None, "Z1", "a compaction with instructions was joined to another")
+            running[self.id] = task
+            if not world.telling:
+                self.waiters.append(world.bench.waiter(task.wait, name="compaction"))
+
     def reserve(self) -> None:
         """Hold back the next claim."""
         world, agent = self.world, self.agent
@@ -353,6 +374,7 @@ class Actor:
             require(not left, "O6", "{} is idle, and the tool's children {} live", self.id, left)
         unseen = len([one for one in self.witness.errors if isinstance(one, Planned) and f"{one}" == UNSEEN])
         require(unseen == self.unseen, "N8", "{} tasks failed unseen, and {} are told", self.unseen, unseen)
+        self.world.compactions.rest(agent.session)
         self._fates()
 
     def _nothing_overlooked(self) -> None:

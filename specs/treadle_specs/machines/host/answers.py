@@ -20,6 +20,8 @@ from .surroundings import Surroundings
 
 POLICY = RetryPolicy(max_retries=2, base_delay=0.5, max_delay=4.0, jitter=0.0)
 PAUSE = 0.4
+REFUSALS = {"busy": "RATE_LIMIT", "broken": "SERVER", "quota": "QUOTA", "long": "CONTEXT_WINDOW_EXCEEDED"}
+"""The answers that fail, and their codes."""
 
 
 @frozen
@@ -62,13 +64,13 @@ class Model:
         said = plan.popleft() if plan else Said()
         if said.slow:
             await trio.sleep(PAUSE)
-        failing = said.kind in ("busy", "broken", "quota")
+        failing = said.kind in REFUSALS
         for chunk in chunks_of(self._answer(said)):
             yield chunk
             if said.slow:
                 await trio.sleep(PAUSE)
         if failing:
-            code = {"busy": "RATE_LIMIT", "broken": "SERVER", "quota": "QUOTA"}[said.kind]
+            code = REFUSALS[said.kind]
             raise ModelFailure(Failure("not now", code, retry_after=said.retry_after))
 
     def _answer(self, said: Said) -> Answer:
@@ -76,7 +78,7 @@ class Model:
             return Answer("I call.", calls=tuple([self._call(name, dict(how)) for name, how in said.calls]))
         if said.kind == "cut":
             return Answer("I was cut", finish="max-tokens")
-        if said.kind in ("busy", "broken", "quota"):
+        if said.kind in REFUSALS:
             return Answer("half an ans", failure=Failure("not now"))
         return Answer("Done.")
 

@@ -37,7 +37,9 @@ SAID = st.one_of(
     st.builds(Said, st.just("calls"), st.lists(CALL, min_size=1, max_size=4).map(tuple)),
     st.builds(Said, st.just("calls"), st.lists(CALL, min_size=1, max_size=3).map(tuple), slow=st.booleans()),
     st.builds(Said, st.sampled_from(["text", "cut"]), slow=st.booleans()),
-    st.builds(Said, st.sampled_from(["busy", "broken", "quota"]), retry_after=st.sampled_from([None, 1.5, 9.0])),
+    st.builds(
+        Said, st.sampled_from(["busy", "broken", "quota", "long"]), retry_after=st.sampled_from([None, 1.5, 9.0])
+    ),
 )
 PLAN = st.lists(SAID, max_size=3)
 WARNING = st.sampled_from([0.4, 1.0, 5.0])

@@ -14,6 +14,7 @@ from ..machine import step
 from .actor import Actor
 from .acts import DEEDS, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
+from .compactions import MOODS
 from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
 from .ends import Ends
 from .revisions import NAMES
@@ -146,6 +147,36 @@ class HostMachine(Ends):
         if wakes:
             actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         actor.release(0)
+        self._go(go)
+
+    @rule(pick=PICK, moods=st.lists(st.sampled_from(MOODS), min_size=1, max_size=2), go=GOING,
+          words=st.lists(st.sampled_from([None, "names"]), min_size=1, max_size=2))  # fmt: skip
+    @step
+    def compact(self, pick: int, moods: list[str], words: list[str | None], go: Any) -> None:
+        """A history is compacted by hand, again perhaps while that is under way (Z1–Z4)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.compactions.moods.extend(moods)
+        for each in words:
+            actor.compact(each)
+        self._go(go)
+
+    @rule(pick=PICK, turns=st.integers(0, 4), refusals=st.integers(1, 4), moods=st.lists(st.sampled_from(MOODS), max_size=1),
+          go=GOING)  # fmt: skip
+    @step
+    def outgrow(self, pick: int, turns: int, refusals: int, moods: list[str], go: Any) -> None:
+        """After some turns a request is refused as too long, once or more (Z2, Z6)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        for _ in range(turns):
+            actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+            self.bench.settle()
+        self.world.compactions.moods.extend(moods)
+        for _ in range(refusals):
+            self.world.model.first(actor.id, Said("long"))
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self._go(go)
 
     @rule(pick=PICK, stale=PICK, go=GOING)

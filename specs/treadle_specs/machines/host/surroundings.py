@@ -23,6 +23,7 @@ class Surroundings(Protocol):
     actors: dict[str, Any]
     everyone: list[Any]
     extras: list[Any]
+    compactions: Any
     crew: Any
     revisions: Any
     fired: int

@@ -24,7 +24,7 @@ from treadle import (
     StoreFailure,
     subagent,
 )
-from treadle.errors import SessionLocked, TreadleError
+from treadle.errors import CompactionFailed, SessionLocked, TreadleError
 from treadle.hooks import (
     AGENT_CREATED,
     AGENT_DISPOSED,
@@ -46,6 +46,7 @@ from ..bench import Bench
 from .actor import Actor
 from .acts import Acts, Extra
 from .answers import Model
+from .compactions import Compactions
 from .crew import Crew
 from .planned import UNSEEN, Planned
 from .revisions import NAMES, Revisions
@@ -97,6 +98,7 @@ class World:
         self.model = Model(self)
         self.revisions = Revisions(self)
         self.acts = Acts(self)
+        self.compactions = Compactions(self)
         self.leaving = False
         self.log = _Listening(self)
         self._leave = trio.Event()
@@ -135,6 +137,7 @@ class World:
         host.on(TOOLS_POST_EXECUTE, self.crew.post_execute)
         host.presets.component("brand", self.revisions.brand)
         on: Any = host.on
+        self.compactions.furnish(host, on)
         on(AGENT_CREATED, self._created)
         watch = self._watch
         on(SESSION_START, watch(lambda seen, _: setattr(seen, "started", seen.started + 1)))
@@ -393,4 +396,4 @@ def _wanted(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         wanted = [_wanted(inner) for inner in error.exceptions]  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
         return all(wanted) or error.subgroup(KeyboardInterrupt) is not None  # pyright: ignore[reportUnknownMemberType]
-    return isinstance(error, (Planned, ModelFailure, StoreFailure, SessionLocked, KeyboardInterrupt))
+    return isinstance(error, (Planned, ModelFailure, CompactionFailed, StoreFailure, SessionLocked, KeyboardInterrupt))
