@@ -44,6 +44,10 @@ class Doing(Protocol):
         """Start a task."""
         ...
 
+    def play_up_to_a_cut(self) -> bool:
+        """Let the streams pass that were cut off when they were recorded; returns whether anything did."""
+        ...
+
     async def select_preset(self, track: Track, preset: str) -> None:
         """Have a preset selected."""
         ...
@@ -108,7 +112,7 @@ def _stop(track: Track, stop: Stop, doing: Doing, *, at_once: bool) -> Act:
     engine, play = track.agent.engine, track.play
     if engine.kernel.truly_idle:
         return Act.NOTHING
-    if play is not None and play.allow():
+    if doing.play_up_to_a_cut():
         return Act.LET
     if at_once and play is None and type(track.recording.events[stop.moment.at].data) in (
         AssistantAttempt, AssistantMessageAdded,
@@ -275,7 +279,7 @@ def _call(track: Track) -> Act:
             return Act.LET
     if track.difference is not None:
         return Act.NOTHING
-    for body in track.bodies:
+    for body in reversed(track.bodies):  # had the first one made room, its result would be due
         if not body.over and body.result is None:
             entry = track.result_of(body.run.call.call_id)
             if entry is not None and not cut_short(entry.data) and not _ran_out_of_time(entry.data):

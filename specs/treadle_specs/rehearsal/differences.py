@@ -139,6 +139,8 @@ def _told(recorded: Event, live: Event) -> tuple[str, str]:
         return "hook", f"a hook decided otherwise: the step was entered, and now {_instead(now)}"
     if type(now) is StepStart:
         return "hook", f"a hook decided otherwise: the step is entered now; when recorded, {_instead(was)}"
+    if type(now) is TurnEnd and not isinstance(now.reason, Blocked):
+        return "event", f"the turn ends where {recorded.type} was recorded: {_reason(now)}"
     if type(was) is InboxSpliced:
         return "hook", f"a message or a change of the inbox does not come here any more; {live.type} comes instead"
     return "event", f"{live.type} comes where {recorded.type} was recorded"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from treadle import Aborted, Cause, Event
+from treadle import Aborted, ByHook, Cause, Event
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -32,6 +32,10 @@ CUT_SHORT = frozenset({"ABORTED", "ABORTED_BEFORE_DISPATCH"})
 def cut_short(data: ToolResultAdded) -> bool:
     """Whether a result stands for a body that a cancel ended or kept from starting."""
     return (data.body.code if data.body is not None else data.code) in CUT_SHORT
+
+
+AFTERMATH = 3
+"""How many events behind a stopped turn still show when it was stopped: whether a turn begins by itself, and with what."""
 
 
 @frozen
@@ -72,7 +76,7 @@ class Stop:
 
     def covers(self, seq: int) -> bool:
         """Whether a difference at an event may come from the wrong moment."""
-        return min([one.at for one in self.moments]) <= seq <= self.turn_end
+        return min([one.at for one in self.moments]) <= seq <= self.turn_end + AFTERMATH
 
 
 def stops_of(events: Sequence[Event], life: Life) -> list[Stop]:
@@ -81,7 +85,10 @@ def stops_of(events: Sequence[Event], life: Life) -> list[Stop]:
     for seq in range(life.start, life.end):
         data = events[seq].data
         if type(data) is TurnEnd and isinstance(data.reason, Aborted):
-            found.append(Stop(seq, data.reason.reason, _moments(events, seq, life)))
+            moments = _moments(events, seq, life)
+            if isinstance(data.reason.reason, ByHook):  # while the agent is not at rest it is a hook that stops it
+                moments = moments[:1]
+            found.append(Stop(seq, data.reason.reason, moments))
     return found
 
 
@@ -95,11 +102,12 @@ def _moments(events: Sequence[Event], end: int, life: Life) -> tuple[Moment, ...
         sure = next((seq for seq in region if type(events[seq].data) is StepEnd), None)
     if sure is None:
         sure = next((seq for seq in region if type(events[seq].data) is UserMessageAdded), end)
-    if end + 1 < life.end and type(events[end + 1].data) is TurnStart:
-        while sure > first and is_insertion(events[sure - 1].data):
-            sure -= 1  # what starts by itself afterwards arrived during the convergence (D4)
-    earlier = [Moment(seq, eager=True) for seq in range(sure - 1, first - 1, -1)]
-    return (Moment(sure), Moment(sure, eager=True), *earlier)
+    found: list[Moment] = []
+    if end + 1 < life.end and type(events[end + 1].data) is TurnStart:  # it was woken during the convergence (D4)
+        found += [Moment(seq) for seq in reversed(region) if is_insertion(events[seq].data)]
+    for seq in range(sure, first - 1, -1):
+        found += [moment for moment in (Moment(seq), Moment(seq, eager=True)) if moment not in found]
+    return tuple(found)
 
 
 def _may_follow_a_cancel(events: Sequence[Event], seq: int) -> bool:

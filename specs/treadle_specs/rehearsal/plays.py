@@ -14,7 +14,19 @@ import msgspec
 import trio
 from attrs import define, field
 
-from treadle import Event, Failure, ModelFailure, ModelRequest, Text, Tool, ToolError, ToolOutput, ToolRun, UserMessage
+from treadle import (
+    Block,
+    Event,
+    Failure,
+    ModelFailure,
+    ModelRequest,
+    Text,
+    Tool,
+    ToolError,
+    ToolOutput,
+    ToolRun,
+    UserMessage,
+)
 from treadle.models import (
     ArgumentsDelta,
     Chunk,
@@ -84,6 +96,7 @@ class Play(Gate):
         ended: the stream may end.
         over: it has.
         cut: it was stopped before its end.
+        cut_off: it was stopped before its end when it was recorded.
     """
 
     request: ModelRequest = field(kw_only=True)
@@ -94,6 +107,7 @@ class Play(Gate):
     ended: bool = False
     over: bool = False
     cut: bool = False
+    cut_off: bool = False
 
     def allow(self, until: int | None = None) -> bool:
         """Let chunks pass, those up to a time or all; returns whether there were any."""
@@ -188,12 +202,12 @@ class Body(Gate):
                 while self.result is None:
                     await self.wait()
             assert self.result is not None
-            return outcome_of(self.result.data, self.contexts)
+            return outcome_of(self.result.data, self.tool, self.contexts)
         finally:
             self.over = True
 
 
-def outcome_of(data: ToolResultAdded, contexts: tuple[UserMessage, ...]) -> Any:
+def outcome_of(data: ToolResultAdded, tool: Tool, contexts: tuple[UserMessage, ...]) -> Any:
     """What a body returns, or raises, so that a recorded result comes of it."""
     body = data.body
     told = body if body is not None else data
@@ -203,9 +217,24 @@ def outcome_of(data: ToolResultAdded, contexts: tuple[UserMessage, ...]) -> Any:
         name, colon, text = content[0].text.partition(": ")
         if colon and name.isidentifier():
             raise _raised(name, text, code)
-    if value is None and code is None and not told.concludes_turn and not contexts:
-        return content
+    if code is None and not told.is_error and not told.concludes_turn and not contexts:
+        return _plain(tool, content, value)
     return ToolOutput(content, told.is_error, code, value, told.concludes_turn, contexts)
+
+
+def _plain(tool: Tool, content: tuple[Block, ...], value: Any) -> Any:
+    """What a body returned that returned no ``ToolOutput``, as wrappers of it see it; blocks where nothing else fits."""
+    text = content[0].text if len(content) == 1 and type(content[0]) is Text else None
+    if text is None or tool.render is not None or (value is None and tool.output is not None):
+        return content if value is None else ToolOutput(content, value=value)
+    if value is not None:
+        shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        return value if shown == text else ToolOutput(content, value=value)
+    try:
+        decoded = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return decoded if not isinstance(decoded, str) and msgspec.json.encode(decoded).decode() == text else text
 
 
 def _raised(name: str, text: str, code: str | None) -> Exception:

@@ -120,6 +120,14 @@ def recorded_files(path: Path) -> list[Path]:
     return [path]
 
 
+def job_of(recording: Recording) -> str | None:
+    """What a sub-agent was asked to do."""
+    for entry in recording.events:
+        if type(entry.data) is InboxSpliced and entry.data.inserted:
+            return entry.data.inserted[0].text
+    return None
+
+
 # --- the lives of a session ---------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import trio
 from attrs import define, evolve, field, frozen
@@ -86,6 +87,7 @@ def rehearse(
     *,
     real_tools: bool = False,
     accept: bool = False,
+    host_options: Mapping[str, Any] | None = None,
     openers: Iterable[Opener] = (),
 ) -> Rehearsals:
     """Run recorded sessions again on today's code, without a model and in virtual time.
@@ -97,10 +99,13 @@ def rehearse(
 
     Args:
         path: a session's log, or a folder of them.
-        make_agent: is given a host, registers what the agent needs and creates the agent, by the public API; sync or
-            async. Its models are asked for their policy and what they know, and never for an answer.
+        make_agent: furnishes a host as your program does, through the public API, sync or async: it is given an entered
+            ``Host``. It creates the agent, or returns ``AgentOptions``, the arguments of ``agents.create`` as a
+            mapping, or ``None``. It is called once per life of a process, and may be called again. Its models are
+            asked for their policy and what they know, never for an answer.
         real_tools: have tools run, instead of giving what was recorded.
         accept: where a session differs, write the new recording in the place of the old one.
+        host_options: further arguments of ``Host``.
         openers: read what is no plain JSONL.
 
     Raises:
@@ -127,7 +132,13 @@ def rehearse(
         if with_parent and len(files) > 1:
             rehearsals.append(Rehearsal(file, len(recording.events), with_parent=True))
             continue
-        run = _Run(recording, make_agent, _descendants(recording, list(read.values())), real_tools=real_tools)
+        run = _Run(
+            recording,
+            make_agent,
+            _descendants(recording, list(read.values())),
+            real_tools=real_tools,
+            host_options=host_options or {},
+        )
         rehearsals.append(run.rehearsed(accept=accept))
     return Rehearsals(tuple(rehearsals))
 
@@ -172,6 +183,7 @@ class _Run:
     make_agent: MakeAgent
     children: list[Recording]
     real_tools: bool = False
+    host_options: Mapping[str, Any] = field(factory=dict[str, Any])
     stages: list[Stage] = field(factory=list[Stage])
 
     def rehearsed(self, *, accept: bool) -> Rehearsal:
@@ -211,7 +223,7 @@ class _Run:
                 stop.made = False
             stage = Stage(
                 self.recording, life, prefix, self.make_agent, stops, set(eager), list(children),
-                real_tools=self.real_tools, to_the_end=to_the_end, earlier=found,
+                real_tools=self.real_tools, to_the_end=to_the_end, earlier=found, host_options=self.host_options,
             )  # fmt: skip
             stage.live()
             if best is None or _reached(stage) > _reached(best):
@@ -228,7 +240,9 @@ class _Run:
 
     def _check(self, recording: Recording, children: list[Recording]) -> Difference | None:
         """Whether a new recording would be rehearsed without a difference."""
-        return _Run(recording, self.make_agent, children, self.real_tools)._difference(to_the_end=False)
+        return _Run(recording, self.make_agent, children, self.real_tools, self.host_options)._difference(
+            to_the_end=False
+        )
 
 
 def _first(stage: Stage) -> Difference | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +20,6 @@ from attrs import define, evolve, field
 
 from treadle import Agent, AgentHandle, Event, Host, MemoryStore, MisuseError, ModelRequest, Tool, ToolRun
 from treadle.agent import AgentFactory, CreateOptions, ResumeOptions
-from treadle.errors import InvariantViolated
 from treadle.hooks import SESSION_EVENT, ToolProposal
 from treadle.hooks.points import SessionEventAdded
 from treadle.host.subagent import Delegation
@@ -30,13 +30,15 @@ from treadle.models import ModelAdapter, Models, RetryPolicy
 from ..exploration.stepper import Stepper, Stuck
 from .acts import Act, act, from_outside, make_splice, make_stop
 from .differences import Difference
+from .furnishing import fields_of, serve
 from .outside import Stop
 from .plays import Body, Play, Question, RecordedModel
-from .recording import Life, Recording
+from .recording import Life, Recording, job_of
 from .track import Track
 
 MakeAgent = Callable[[Host], Any]
-"""Furnishes a host and creates one agent on it; sync or async. ``host.agents.create`` gives what it returns."""
+"""Furnishes a host as a program does, sync or async. It creates the agent by ``host.agents.create``, or returns what that
+is done with: ``AgentOptions``, the arguments as a mapping, or ``None``."""
 MAX_DEADLINES = 2_000
 """How many deadlines may pass before something that is due counts as missing."""
 MAX_ACTS = 100_000
@@ -117,6 +119,7 @@ class Stage:
         real_tools: run the tools' own bodies.
         to_the_end: go on behind a difference until the life is over.
         earlier: the difference of an earlier life, behind which this one is lived.
+        host_options: further arguments of the host.
     """
 
     recording: Recording
@@ -131,8 +134,10 @@ class Stage:
     earlier: Difference | None = None
     tracks: list[Track] = field(factory=list[Track])
     root: Track | None = None
+    host_options: Mapping[str, Any] = field(factory=dict[str, Any])
     host: Host = field(init=False)
     stepper: Stepper = field(init=False)
+    _entered: trio.Event = field(factory=trio.Event)
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +178,7 @@ class Stage:
         if self.prefix:
             writer = await store.create(self.recording.header, list(self.prefix))
             await writer.close()
-        self.host = Host(store=store)
+        self.host = Host(**{"cwd": self.recording.header.cwd, **self.host_options, "store": store})
         self.host.models = RecordedModels(self)
         self.host.on(SESSION_EVENT, self._told)
         self.stepper.start(self._hold)
@@ -182,18 +187,15 @@ class Stage:
         self.host.agents.set_factory(RecordedFactory(LoopFactory(self.host), self))
         try:
             made = self.make_agent(self.host)
-            if inspect.isawaitable(made):
-                await made
-        except InvariantViolated:
-            raise
+            made = await made if inspect.isawaitable(made) else made
+            serve(self.host, self.recording)
+            if self.root is None:
+                await self.host.agents.create(**fields_of(made, self.recording))
         except Exception as error:
             raise MakingFailed(f"making the agent failed: {type(error).__name__}: {error}") from error
-        if self.root is None:
-            raise MakingFailed("no agent was made: `await host.agents.create(…)` on the host that is given")
+        assert self.root is not None
         unapproved = any("and nobody can give it here" in str(entry.data) for entry in self.recording.events)
         self.host.approver = None if unapproved else self._approve
-
-    _entered: trio.Event = field(factory=trio.Event)
 
     async def _hold(self) -> None:
         async with self.host:
@@ -264,6 +266,10 @@ class Stage:
         """See ``acts.Doing``."""
         self.stepper.start(function, *args)
 
+    def play_up_to_a_cut(self) -> bool:
+        """See ``acts.Doing``."""
+        return any([play.allow() for track in self.tracks for play in track.plays if not play.over and play.cut_off])
+
     async def select_preset(self, track: Track, preset: str) -> None:
         """See ``acts.Doing``."""
         try:
@@ -280,11 +286,12 @@ class Stage:
 
     def child_of(self, parent: Agent) -> Recording | None:
         """The recording of the next sub-agent of an agent; ``None`` when there is none."""
-        for recording in self.children:
-            if recording.header.parent_session == parent.id:
-                self.children.remove(recording)
-                return recording
-        return None
+        own = [one for one in self.children if one.header.parent_session == parent.id]
+        asked = _JOB.get()
+        found = next((one for one in own if job_of(one) == asked), own[0] if own else None)
+        if found is not None:
+            self.children.remove(found)
+        return found
 
     def _call_body(self, tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Awaitable[Any]:
         """Stand in for a tool's body."""
@@ -292,11 +299,21 @@ class Stage:
         delegates = isinstance(tool.execute, Delegation) and any(
             one.header.parent_session == run.agent.id for one in self.children
         )
-        if track is None or self.real_tools or delegates:
+        if delegates:
+            return self._delegated(tool, arguments, run)
+        if track is None or self.real_tools:
             return _ORIGINAL(tool, arguments, run)
         body = Body(tool=tool, run=run)
         track.bodies.append(body)
         return body.execute()
+
+    async def _delegated(self, tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Any:
+        """Have a sub-agent made, which takes the place of the recorded one that was given the same job."""
+        before = _JOB.set(str(arguments.get("prompt")))
+        try:
+            return await _ORIGINAL(tool, arguments, run)
+        finally:
+            _JOB.reset(before)
 
     async def _approve(self, proposal: ToolProposal, _question: str) -> bool:
         track = next((one for one in self.tracks if one.recording.header.id == proposal.agent.id), None)
@@ -322,3 +339,5 @@ class Stage:
 
 
 _ORIGINAL = pipeline.call_body
+_JOB: ContextVar[str | None] = ContextVar("treadle_rehearsed_job", default=None)
+"""What the sub-agent is asked to do that is being made."""

@@ -165,6 +165,7 @@ class Track:
         chunks = timed_chunks(data) if data is not None else []
         failure = failure_to_raise(data) if data is not None else None
         play = Play(request=request, seq=seq, chunks=chunks, failure=failure)
+        play.cut_off = data is not None and data.interrupted
         self.plays.append(play)
         self.look()
         if self.difference is not None and self.request is None:
