@@ -25,7 +25,6 @@ from treadle.session.log import OWNED_BY_DRIVER
 
 from .differences import runs_now
 from .outside import Stop, cut_short, is_insertion, keeps_inbox, waking_of
-from .plays import Body
 from .track import Track
 
 
