@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Protocol
 
-from treadle import ByDisposal, ByParent, Event, UserMessage
+from treadle import AgentDisposed, ByDisposal, ByParent, DuplicateMessage, Event, UserMessage
 from treadle.models import HookSource, ToolSource
 from treadle.prompt import ContextSource
 from treadle.session import (
@@ -149,7 +149,7 @@ def from_outside(track: Track, entry: Event) -> bool:
     if data.outcome is None and not data.inserted:
         return _is_move(track, entry.seq)
     if data.outcome is not None and not data.inserted:
-        return not any(stop.moment.at <= entry.seq <= stop.turn_end for stop in track.stops)
+        return True
     sources = [message.source for message in data.inserted]
     if any(isinstance(source, (HookSource, ContextSource)) for source in sources):
         return False
@@ -178,6 +178,13 @@ def _splice(track: Track, entry: Event, *, at_once: bool) -> Act:
 
 def make_splice(track: Track, entry: Event) -> bool:
     """Change the inbox as it was recorded; returns whether it could be."""
+    try:
+        return _changed(track, entry)
+    except (AgentDisposed, DuplicateMessage):
+        return False
+
+
+def _changed(track: Track, entry: Event) -> bool:
     data, agent = entry.data, track.agent
     inbox = agent.inbox
     pending = list(inbox.next_turn if data.target == "next-turn" else inbox.next_step)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from treadle import Aborted, ByHook, Cause, Event
+from treadle import Aborted, ByDisposal, ByHook, Cause, Event
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -105,8 +105,11 @@ def _moments(events: Sequence[Event], end: int, life: Life) -> tuple[Moment, ...
     found: list[Moment] = []
     if end + 1 < life.end and type(events[end + 1].data) is TurnStart:  # it was woken during the convergence (D4)
         found += [Moment(seq) for seq in reversed(region) if is_insertion(events[seq].data)]
-    for seq in range(sure, first - 1, -1):
+    for seq in (sure, *range(sure + 1, end + 1), *range(sure - 1, first - 1, -1)):
         found += [moment for moment in (Moment(seq), Moment(seq, eager=True)) if moment not in found]
+    if isinstance(events[end].data.reason.reason, ByDisposal):  # nothing is accepted any more (L9)
+        last = max([seq for seq in region if is_insertion(events[seq].data)], default=-1)
+        found = [moment for moment in found if moment.at > last]
     return tuple(found)
 
 
@@ -190,12 +193,13 @@ def waking_of(events: Sequence[Event], seq: int, life: Life, *, idle: bool, canc
     assert type(data) is InboxSpliced
     if idle:
         return _waking_at_rest(events, seq, life)
-    end = next((at for at in range(seq, life.end) if type(events[at].data) is TurnEnd), life.end)
+    end = next((at for at in range(seq, life.end) if type(events[at].data) is TurnEnd), life.end - 1)
     if cancelled:
         return Waking(end + 1 < life.end and type(events[end + 1].data) is TurnStart)
     if data.target == "next-turn":
         return Waking(wakes=True)
-    return Waking(any(_claims(events[at].data) for at in range(seq + 1, end)))
+    boundary = next((at for at in range(seq, end) if type(events[at].data) is StepEnd), end)
+    return Waking(boundary < end and _claims(events[boundary + 1].data))
 
 
 def _claims(data: object) -> bool:

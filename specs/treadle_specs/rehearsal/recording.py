@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from treadle import Event, Interrupted, MisuseError, SessionCorrupt, SessionHeader, TreadleError
+from treadle import Aborted, ByDisposal, Event, Interrupted, MisuseError, SessionCorrupt, SessionHeader, TreadleError
 from treadle.session import (
     EndSeed,
     InboxSpliced,
@@ -132,7 +132,7 @@ def job_of(recording: Recording) -> str | None:
 
 
 def lives_of(events: Sequence[Event]) -> tuple[Life, ...]:
-    """Cut a log where the process ended that wrote it: at a repair, or before a turn that says it was resumed.
+    """Cut a log where the process ended that wrote it: at a repair, behind a disposal, or before a resumed turn.
 
     Where a resumed process closed a turn that a crash had left open, the earliest cut is taken from which closing it
     gives just these events. The process may have lived a little longer: that can no longer be told.
@@ -146,9 +146,11 @@ def lives_of(events: Sequence[Event]) -> tuple[Life, ...]:
         data = entry.data
         if type(data) is TurnEnd and isinstance(data.reason, Interrupted):
             cuts.add(_crash(events, entry.seq, first))
+        elif type(data) is TurnEnd and isinstance(data.reason, Aborted) and isinstance(data.reason.reason, ByDisposal):
+            cuts.add(entry.seq + 1)
         elif type(data) is RequestHeader and data.reason == "resume" and not _explained(events, entry.seq, first, cuts):
             cuts.add(_resumed(events, entry.seq))
-    bounds = [first, *sorted(cut for cut in cuts if cut > first), len(events)]
+    bounds = [first, *sorted(cut for cut in cuts if first < cut < len(events)), len(events)]
     open_turn = bool(closing_of(events))
     return tuple([Life(start, end, killed=end < len(events) or open_turn) for start, end in pairwise(bounds)])
 

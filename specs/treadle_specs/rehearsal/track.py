@@ -139,9 +139,11 @@ class Track:
             self.due += 1
 
     def freeze(self) -> None:
-        """Keep the live events as they are now."""
+        """Keep the live events as they are now, and let the agent be ended."""
         if self.handle is not None and not self.kept:
             self.kept = list(self.session.events)
+        for body in self.bodies:
+            body.scope.shield = False
 
     def stuck(self) -> None:
         """What is due does not come."""
