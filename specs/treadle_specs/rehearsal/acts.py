@@ -25,6 +25,7 @@ from treadle.session.log import OWNED_BY_DRIVER
 
 from .differences import runs_now
 from .outside import Stop, cut_short, is_insertion, keeps_inbox, waking_of
+from .plays import Body
 from .track import Track
 
 
@@ -248,15 +249,48 @@ def _result(track: Track, entry: Event) -> Act:
             question.answer = data.code != "NOT_APPROVED"
             question.tell()
             return Act.LET
+    if cut_short(data):
+        return _let_finish(track) if track.cancelling else Act.NOTHING
     body = track.body_of(data.call_id, _name_of(track, entry))
-    if body is None or cut_short(data) or _ran_out_of_time(data):
+    if body is None or _ran_out_of_time(data):
         return Act.NOTHING
     if _was_refused(data) and track.difference is None:
         track.difference = runs_now(entry, body.tool.name, track.recording)
+    _finish(track, body, entry)
+    if track.difference is None:
+        _let_others_finish(track, entry.seq)
+    return Act.LET
+
+
+def _finish(track: Track, body: Body, entry: Event) -> None:
     body.contexts = _contexts(track, entry)
     body.result = entry
     body.tell()
-    return Act.LET
+
+
+def _let_others_finish(track: Track, seq: int) -> None:
+    """Finish the bodies whose results follow at once: they had finished before another call could start."""
+    events = track.recording.events
+    for after in events[seq + 1 : track.life.end]:
+        if type(after.data) is ToolResultAdded and not cut_short(after.data) and not _ran_out_of_time(after.data):
+            body = track.body_of(after.data.call_id)
+            if body is None or _was_refused(after.data):
+                return
+            _finish(track, body, after)
+        elif not (is_insertion(after.data) and _was_handed_over(track, after)):
+            return
+
+
+def _let_finish(track: Track) -> Act:
+    """Finish the bodies that came to their own ends in spite of a cancel: it settles when all are over."""
+    done = Act.NOTHING
+    for body in track.bodies:
+        if not body.over and body.result is None and body.scope.shield:
+            entry = track.result_of(body.run.call.call_id)
+            if entry is not None:
+                _finish(track, body, entry)
+                done = Act.LET
+    return done
 
 
 def _ran_out_of_time(data: ToolResultAdded) -> bool:
@@ -289,9 +323,7 @@ def _call(track: Track) -> Act:
         if not body.over and body.result is None:
             entry = track.result_of(body.run.call.call_id)
             if entry is not None and not cut_short(entry.data) and not _ran_out_of_time(entry.data):
-                body.contexts = _contexts(track, entry)
-                body.result = entry
-                body.tell()
+                _finish(track, body, entry)
                 return Act.LET
     return Act.NOTHING
 

@@ -195,7 +195,8 @@ def waking_of(events: Sequence[Event], seq: int, life: Life, *, idle: bool, canc
         return _waking_at_rest(events, seq, life)
     end = next((at for at in range(seq, life.end) if type(events[at].data) is TurnEnd), life.end - 1)
     if cancelled:
-        return Waking(end + 1 < life.end and type(events[end + 1].data) is TurnStart)
+        latched = end + 1 < life.end and type(events[end + 1].data) is TurnStart
+        return Waking(latched and data.target == "next-turn")
     if data.target == "next-turn":
         return Waking(wakes=True)
     boundary = next((at for at in range(seq, end) if type(events[at].data) is StepEnd), end)
