@@ -12,7 +12,7 @@ import msgspec
 from attrs import define
 
 from treadle import Event, MisuseError
-from treadle.session import AssistantAttempt, AssistantMessageAdded, encode_event, encode_header
+from treadle.session import AssistantAttempt, AssistantMessageAdded, decode_event, encode_event, encode_header
 from treadle.testing import LogMonitor
 
 from .differences import Difference
@@ -42,26 +42,48 @@ def new_events(stages: Sequence[Stage], recording: Recording) -> list[Event]:
         track = stage.root
         assert track is not None
         same = track.difference is None
-        events = list(recording.events[: stage.life.end]) if same else _merged(track, events)
+        events = (
+            list(recording.events[: stage.life.end])
+            if same
+            else _merged(track, events, differed=stage.earlier is not None)
+        )
     return events
 
 
-def _merged(track: Track, before: Sequence[Event]) -> list[Event]:
-    """The recorded events up to the difference, and the live ones from there on."""
+def _merged(track: Track, before: Sequence[Event], *, differed: bool) -> list[Event]:
+    """The events up to the difference as they were recorded, and the live ones from there on.
+
+    Args:
+        track: the session.
+        before: the events that the life began with.
+        differed: the difference is of an earlier life.
+    """
     recorded = track.recording.events
-    same = max(len(before), track.seen)
-    events = list(recorded[: track.seen]) if track.seen >= len(before) else list(before)
-    streams = [
-        entry.data.stream for entry in recorded[track.life.start : track.life.end] if type(entry.data) in _ATTEMPTS
-    ]
-    made = [entry for entry in track.kept if type(entry.data) in _ATTEMPTS and entry.seq >= track.life.start]
-    played = {entry.seq: stream for entry, stream in zip(made, streams, strict=False)}
+    events = list(before) if differed else list(recorded[: track.seen])
+    attempts = [one.data.stream for one in recorded[track.life.start : track.life.end] if type(one.data) in _ATTEMPTS]
+    made = [one.seq for one in track.kept if type(one.data) in _ATTEMPTS and one.seq >= len(before)]
+    streams = dict(zip(made, attempts, strict=False))
+    renamed = {} if differed else _renamed(track)
     time = events[-1].time if events else track.recording.header.created_at
-    for entry in track.kept[same:]:
+    for entry in track.kept[len(events) :]:
         if entry.seq < len(recorded) and recorded[entry.seq].time > time:
             time = recorded[entry.seq].time
-        events.append(msgspec.structs.replace(entry, time=time, data=_timed(entry.data, played.get(entry.seq))))
+        data = _timed(entry.data, streams.get(entry.seq))
+        events.append(_with_names(msgspec.structs.replace(entry, time=time, data=data), renamed))
     return events
+
+
+def _renamed(track: Track) -> dict[bytes, bytes]:
+    """What identities that were made up anew are called in the recorded events."""
+    pairs = zip(track.pairing.live.order[: track.paired], track.pairing.recorded.order, strict=False)
+    return {b'"%s"' % live.encode(): b'"%s"' % name.encode() for live, name in pairs if live != name}
+
+
+def _with_names(entry: Event, renamed: dict[bytes, bytes]) -> Event:
+    text = encode_event(entry)
+    for live, name in renamed.items():
+        text = text.replace(live, name)
+    return decode_event(text)
 
 
 def _timed(data: Any, stream: Any) -> Any:
@@ -83,18 +105,18 @@ def written(stages: Sequence[Stage], recording: Recording, check: Check) -> tupl
             new recording would show a difference.
         OSError: it cannot be written; the old recording is as it was.
     """
-    last = stages[-1]
-    for track in last.tracks:
-        if any(play.seq is None and not play.cut for play in track.plays):
-            raise MisuseError(
-                "not accepted: the agent asks the model for an answer that was not recorded; record the session anew"
-            )
+    if any(track.asks_more for stage in stages if not stage.life.killed for track in stage.tracks):
+        raise MisuseError(
+            "not accepted: the agent asks the model for an answer that was not recorded; record the session anew"
+        )
     fresh = Recording(recording.path, recording.header, tuple(new_events(stages, recording)))
     others: list[Recording] = []
     for stage in stages:
         for track in stage.tracks:
             if track is not stage.root and track.difference is not None:
-                others.append(Recording(track.recording.path, track.recording.header, tuple(_merged(track, ()))))
+                others.append(
+                    Recording(track.recording.path, track.recording.header, tuple(_merged(track, (), differed=False)))
+                )
             elif track is not stage.root:
                 others.append(track.recording)
     for one in (fresh, *others):

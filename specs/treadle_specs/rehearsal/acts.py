@@ -24,7 +24,7 @@ from treadle.session import (
 from treadle.session.log import OWNED_BY_DRIVER
 
 from .differences import runs_now
-from .outside import Stop, cut_short, is_insertion, keeps_inbox, waking_of
+from .outside import Stop, cut_short, is_insertion, keeps_inbox, waking_of, was_refused
 from .plays import Body
 from .track import Track
 
@@ -53,20 +53,18 @@ class Doing(Protocol):
         ...
 
 
-_REFUSED_CODES = frozenset({"DENIED", "NOT_APPROVED", "UNKNOWN_TOOL", "INVALID_ARGUMENTS"})
-
-
-def act(track: Track, doing: Doing, *, at_once: bool = False) -> Act:
+def act(track: Track, doing: Doing, *, at_once: bool = False, ahead: bool = False) -> Act:
     """Do the next thing of a session that came from outside, if that is what is due.
 
     Args:
         track: the session.
         doing: starts what takes time.
         at_once: only what needs nobody to rest first: it follows on something that was just done.
+        ahead: behind a difference, do what comes later, too, as what is due does not come.
     """
     if track.difference is None:
         return _perform(track, track.due, doing, at_once=at_once) if track.entry is not None else Act.NOTHING
-    for seq in range(track.due, track.life.end):
+    for seq in range(track.due, track.life.end if ahead else min(track.due + 1, track.life.end)):
         if seq not in track.performed and (done := _perform(track, seq, doing)) is not Act.NOTHING:
             track.performed.add(seq)
             return done
@@ -254,7 +252,7 @@ def _result(track: Track, entry: Event) -> Act:
     body = track.body_of(data.call_id, _name_of(track, entry))
     if body is None or _ran_out_of_time(data):
         return Act.NOTHING
-    if _was_refused(data) and track.difference is None:
+    if was_refused(data) and track.difference is None:
         track.difference = runs_now(entry, body.tool.name, track.recording)
     _finish(track, body, entry)
     if track.difference is None:
@@ -274,7 +272,7 @@ def _let_others_finish(track: Track, seq: int) -> None:
     for after in events[seq + 1 : track.life.end]:
         if type(after.data) is ToolResultAdded and not cut_short(after.data) and not _ran_out_of_time(after.data):
             body = track.body_of(after.data.call_id)
-            if body is None or _was_refused(after.data):
+            if body is None or was_refused(after.data):
                 return
             _finish(track, body, after)
         elif not (is_insertion(after.data) and _was_handed_over(track, after)):
@@ -295,10 +293,6 @@ def _let_finish(track: Track) -> Act:
 
 def _ran_out_of_time(data: ToolResultAdded) -> bool:
     return (data.body.code if data.body is not None else data.code) == "TOOL_TIMEOUT"
-
-
-def _was_refused(data: ToolResultAdded) -> bool:
-    return data.refused or (data.is_error and data.code in _REFUSED_CODES)
 
 
 def _name_of(track: Track, entry: Event) -> str | None:

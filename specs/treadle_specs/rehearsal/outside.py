@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from treadle import Aborted, ByDisposal, ByHook, Cause, Event
+from treadle import Aborted, ByDisposal, ByHook, ByUser, Cause, Event
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -29,6 +29,9 @@ CUT_SHORT = frozenset({"ABORTED", "ABORTED_BEFORE_DISPATCH"})
 """The codes of results that stand for a body which a cancel ended or kept from starting (C4)."""
 
 
+_REFUSED_CODES = frozenset({"DENIED", "NOT_APPROVED", "UNKNOWN_TOOL", "INVALID_ARGUMENTS"})
+
+
 def cut_short(data: ToolResultAdded) -> bool:
     """Whether a result stands for a body that a cancel ended or kept from starting."""
     return (data.body.code if data.body is not None else data.code) in CUT_SHORT
@@ -36,6 +39,11 @@ def cut_short(data: ToolResultAdded) -> bool:
 
 AFTERMATH = 3
 """How many events behind a stopped turn still show when it was stopped: whether a turn begins by itself, and with what."""
+
+
+def was_refused(data: object) -> bool:
+    """Whether a result says that the body of its call was not run; of older logs the code tells."""
+    return type(data) is ToolResultAdded and (data.refused or (data.is_error and data.code in _REFUSED_CODES))
 
 
 @frozen
@@ -85,18 +93,31 @@ def stops_of(events: Sequence[Event], life: Life) -> list[Stop]:
     for seq in range(life.start, life.end):
         data = events[seq].data
         if type(data) is TurnEnd and isinstance(data.reason, Aborted):
-            moments = _moments(events, seq, life)
+            moments = _moments(events, seq, life, data.reason.reason)
             if isinstance(data.reason.reason, ByHook):  # while the agent is not at rest it is a hook that stops it
                 moments = moments[:1]
             found.append(Stop(seq, data.reason.reason, moments))
-    return found
+    broken_off = _broken_off(events, life)
+    return [*found, broken_off] if broken_off is not None else found
 
 
-def _moments(events: Sequence[Event], end: int, life: Life) -> tuple[Moment, ...]:
+def _broken_off(events: Sequence[Event], life: Life) -> Stop | None:
+    """The cancel of a turn that the process did not live to end; its cause was not recorded any more."""
+    last = events[life.end - 1].data if life.end > life.start else None
+    if not life.killed or last is None or type(last) is TurnEnd:
+        return None
+    moments = _moments(events, life.end, life, ByUser())
+    at = moments[0].at
+    kinds = (AssistantMessageAdded, AssistantAttempt, ToolResultAdded, ToolCallStarted)
+    signs = [seq for seq in range(at, life.end) if type(events[seq].data) in kinds and _is_of_a_cancel(events, seq)]
+    return Stop(life.end, ByUser(), moments) if signs else None
+
+
+def _moments(events: Sequence[Event], end: int, life: Life, cause: Cause) -> tuple[Moment, ...]:
     first = end
     while first - 1 >= life.start and _may_follow_a_cancel(events, first - 1):
         first -= 1
-    region = range(first, end + 1)
+    region = range(first, min(end + 1, life.end))
     sure = next((seq for seq in region if _is_of_a_cancel(events, seq)), None)
     if sure is None:
         sure = next((seq for seq in region if type(events[seq].data) is StepEnd), None)
@@ -105,9 +126,9 @@ def _moments(events: Sequence[Event], end: int, life: Life) -> tuple[Moment, ...
     found: list[Moment] = []
     if end + 1 < life.end and type(events[end + 1].data) is TurnStart:  # it was woken during the convergence (D4)
         found += [Moment(seq) for seq in reversed(region) if is_insertion(events[seq].data)]
-    for seq in (sure, *range(sure + 1, end + 1), *range(sure - 1, first - 1, -1)):
+    for seq in (sure, *range(sure + 1, region.stop), *range(sure - 1, first - 1, -1)):
         found += [moment for moment in (Moment(seq), Moment(seq, eager=True)) if moment not in found]
-    if isinstance(events[end].data.reason.reason, ByDisposal):  # nothing is accepted any more (L9)
+    if isinstance(cause, ByDisposal):  # nothing is accepted any more (L9)
         last = max([seq for seq in region if is_insertion(events[seq].data)], default=-1)
         found = [moment for moment in found if moment.at > last]
     return tuple(found)
@@ -123,7 +144,7 @@ def _may_follow_a_cancel(events: Sequence[Event], seq: int) -> bool:
         case InboxSpliced():
             return data.outcome is not None or is_insertion(data)
         case ToolCallStarted():
-            return _is_dropped(events, seq)
+            return _is_dropped(events, seq) or was_refused(events[seq + 1].data)
         case _:
             return False
 
@@ -167,11 +188,15 @@ def keeps_inbox(events: Sequence[Event], stop: Stop, at: int, *, pending: bool) 
         data = entry.data
         if type(data) is InboxSpliced and data.outcome is not None:
             return False
-        if type(data) is UserMessageAdded and not any(
-            type(one.data) is StepStart and one.data.turn == events[stop.turn_end].data.turn for one in events[:at]
-        ):
+        if type(data) is UserMessageAdded and not _in_a_step(events, at):
             return True
     return pending
+
+
+def _in_a_step(events: Sequence[Event], at: int) -> bool:
+    """Whether the turn that is open before an event has entered a step."""
+    kinds = (type(entry.data) for entry in reversed(events[:at]))
+    return next((kind for kind in kinds if kind in (StepStart, TurnStart)), None) is StepStart
 
 
 @frozen

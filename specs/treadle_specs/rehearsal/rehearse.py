@@ -10,7 +10,7 @@ import trio
 from attrs import define, evolve, field, frozen
 
 from treadle import Event, MisuseError, TreadleError
-from treadle.session import StepEnd, ToolCallStarted
+from treadle.session import InboxSpliced, StepEnd, ToolCallStarted
 
 from ..exploration.stepper import Stuck
 from .accepting import Accepted, written
@@ -285,7 +285,10 @@ def _other_moment(stage: Stage, eager: set[int]) -> bool:
 def _may_be_eager(track: Track, seq: int) -> bool:
     """Whether a message may have arrived while the agent was not at rest. Where a turn is about to end it is a hook's."""
     events = track.recording.events
-    if not is_insertion(events[seq].data):
+    data = events[seq].data
+    if type(data) is InboxSpliced and data.outcome is not None:
+        return True
+    if not is_insertion(data):
         return False
     before = next((events[at].data for at in range(seq - 1, -1, -1)), None)
     calls = getattr(getattr(before, "message", None), "calls", None)

@@ -213,6 +213,8 @@ class Stage:
                 deadlines = 0
             elif deadlines < MAX_DEADLINES and self._pass_time():
                 deadlines += 1
+            elif self._act(ahead=True):
+                deadlines = 0
             elif self._give_up():
                 return
         raise Stuck(f"not over after {MAX_ACTS} things that came from outside")
@@ -225,7 +227,8 @@ class Stage:
     def _over(self) -> bool:
         if any(track.difference is not None for track in self.tracks):
             asked = any(track.request is not None for track in self.tracks if track.difference is not None)
-            return asked and not self.to_the_end
+            if asked and not self.to_the_end:
+                return True
         return all(track.entry is None for track in self.tracks)
 
     def _give_up(self) -> bool:
@@ -241,9 +244,9 @@ class Stage:
         waiting = [track for track in self.tracks if track.entry is not None]
         return sorted(waiting, key=lambda one: (one.entry.time, -one.recording.header.delegation_depth))  # type: ignore[union-attr]
 
-    def _act(self) -> bool:
+    def _act(self, *, ahead: bool = False) -> bool:
         for track in self._in_order():
-            done = act(track, self)
+            done = act(track, self, ahead=ahead)
             while done is Act.CALLED and track.difference is None:
                 self._look()
                 if act(track, self, at_once=True) is not Act.CALLED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
@@ -32,6 +32,9 @@ class Track:
         difference: the first one.
         policy: today's retry policy of the model that was asked last.
         request: the first request after the difference, and the recorded one.
+        followed: how many live events were followed behind the difference.
+        paired: how many identities had a counterpart before the difference.
+        asks_more: an answer is asked for that was not recorded.
         kept: the live events, once the life is over.
         held: lets a wake go on that waits for something which the log does not tell.
     """
@@ -46,6 +49,9 @@ class Track:
     difference: Difference | None = None
     policy: RetryPolicy | None = None
     request: tuple[Request, Request | None] | None = None
+    followed: int = 0
+    paired: int = 0
+    asks_more: bool = False
     kept: list[Event] = field(factory=list[Event])
     held: Callable[[], None] | None = None
     plays: list[Play] = field(factory=list[Play])
@@ -127,21 +133,33 @@ class Track:
         live = self.session.events
         while self.difference is None and self.seen < len(live):
             fresh, recorded = live[self.seen], self.entry
+            self.paired = len(self.pairing.live.order)
             if recorded is None:
                 if not self.life.killed:
                     self.difference = more(fresh, self.recording)
                 return
             if not self.pairing.same(recorded, fresh, self.delays):
                 self.difference = differs(recorded, fresh, self.recording)
-                self.due += recorded.type == fresh.type
-                return
+                break
             self.seen += 1
             self.due += 1
+        self._follow(live)
+
+    def _follow(self, live: Sequence[Event]) -> None:
+        """Behind a difference: go along the recorded events as far as those of today are of the same kinds."""
+        if self.difference is None:
+            return
+        self.followed = max(self.followed, self.seen)
+        while self.followed < len(live):
+            if self.entry is not None and self.entry.type == live[self.followed].type:
+                self.due += 1
+            self.followed += 1
 
     def freeze(self) -> None:
         """Keep the live events as they are now, and let the agent be ended."""
         if self.handle is not None and not self.kept:
             self.kept = list(self.session.events)
+            self.asks_more = any(play.seq is None and not play.over for play in self.plays)
         for body in self.bodies:
             body.scope.shield = False
 

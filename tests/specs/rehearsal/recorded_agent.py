@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import trio
 from attrs import evolve
 
@@ -33,7 +34,6 @@ from treadle.hooks import (
     TOOLS_PRE_EXECUTE,
     TOOLS_RESULT,
     TURN_STOPPING,
-    AcceptResult,
     Allow,
     AskCall,
     BlockPrompt,
@@ -41,7 +41,7 @@ from treadle.hooks import (
     Enter,
     ReplaceResult,
 )
-from treadle.models import HookSource, RetryPolicy
+from treadle.models import BlockStart, HookSource, RetryPolicy, TextDelta
 
 PROMPT = "You keep the books of a small mill. Answer in one sentence."
 OPTIONS = AgentOptions(provider="scripted", model="scripted-1", max_steps_per_turn=6, max_parallel_tool_calls=2)
@@ -189,8 +189,6 @@ async def executed(outcome: Any, proceed: Any) -> Any:
 async def asking(proposal: Any, proceed: Any) -> Any:
     """Gives later turns less room."""
     config = await proceed()
-    import msgspec
-
     return msgspec.structs.replace(config, max_tokens=500 if proposal.turn > 1 else 1000)
 
 
@@ -248,6 +246,10 @@ class Contexts:
         return "dry"
 
 
+def _other_schema(given: Tool) -> Tool:
+    return evolve(given, parameters={**given.parameters, "properties": {"text": {"type": "string", "maxLength": 1000}}})
+
+
 def policy_of(change: str) -> RetryPolicy:
     """The policy of the model, changed in one respect."""
     policy = evolve(POLICY, max_retries=1) if change == "policy" else POLICY
@@ -259,13 +261,9 @@ def make(change: str = "", model: Any = None) -> Any:
 
     async def make_agent(host: Host) -> Any:
         host.models.register("scripted", model or ScriptedModel(["nobody is asked"], retry_policy=policy_of(change)))
-        for each in TOOLS:
-            if change == "no-tool" and each is mail:
-                continue
-            if change == "schema" and each is note:
-                parameters = {**each.parameters, "properties": {"text": {"type": "string", "maxLength": 1000}}}
-                each = evolve(each, parameters=parameters)
-            host.tools.register(each)
+        for one in TOOLS:
+            if not (change == "no-tool" and one is mail):
+                host.tools.register(_other_schema(one) if change == "schema" and one is note else one)
         hooks = {
             PROMPT_SUBMIT: submitted,
             PRE_STEP: entering,
@@ -305,8 +303,6 @@ make_agent = make()
 
 async def half_an_answer(_: Any) -> AsyncIterator[Any]:
     """Begin to answer, and never go on."""
-    from treadle.models import BlockStart, TextDelta
-
     yield BlockStart(0, "text")
     yield TextDelta(0, "Half of ")
     await trio.sleep(0.5)

@@ -16,8 +16,9 @@ from attrs import define, field
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.specs.rehearsal.recorded_agent import half_an_answer, make, policy_of
-from treadle import Agent, Answer, Call, Event, Failure, Host, MemoryStore, ScriptedModel, Session, message
+from treadle import Agent, Answer, ByHook, Call, Event, Failure, Host, MemoryStore, ScriptedModel, Session, message
 from treadle.errors import MaintenanceCancelled
+from treadle.hooks import AGENT_CREATED
 from treadle.models import Code
 from treadle.session import Replace, SessionHeader, UserMessageAdded, encode_event, encode_header
 
@@ -59,15 +60,14 @@ class Desk:
                 else:
                     handle = await host.agents.create(session_id=self.name, **fields)
                 sessions: dict[str, Session] = {}
-                host.scope.on(_created(), lambda told: sessions.update({told.agent.id: told.agent.session}))
+                host.on(AGENT_CREATED, lambda told: sessions.update({told.agent.id: told.agent.session}))
                 sessions[self.name] = handle.agent.session
                 try:
                     await talk(handle.agent)
                 finally:
-                    before = {id: (one.header, list(one.events)) for id, one in sessions.items()}
-                    self.stored.update(before)
+                    self.stored.update(_as_stored(sessions))
                 await handle.dispose(keep_inbox=True)
-                self.stored.update({id: (one.header, list(one.events)) for id, one in sessions.items()})
+                self.stored.update(_as_stored(sessions))
         except* Killed:
             pass
 
@@ -78,10 +78,9 @@ class Desk:
         return self.approve.pop(0)
 
 
-def _created() -> Any:
-    from treadle.hooks import AGENT_CREATED
-
-    return AGENT_CREATED
+def _as_stored(sessions: dict[str, Session]) -> dict[str, tuple[SessionHeader, list[Event]]]:
+    """The sessions as they stand now."""
+    return {name: (one.header, list(one.events)) for name, one in sessions.items()}
 
 
 def session(record: Callable[[Desk], Awaitable[None]]) -> Callable[[Desk], Awaitable[None]]:
@@ -176,8 +175,6 @@ async def stopped_at_once(desk: Desk) -> None:
     """Stopped before anything came, and in the very call after the message; a policy is the cause of one."""
 
     async def talk(agent: Agent) -> None:
-        from treadle import ByHook
-
         agent.followup("Tell me")
         agent.cancel()
         await agent.when_idle()
@@ -444,9 +441,9 @@ def record(name: str, change: str = "") -> list[tuple[str, bytes]]:
     trio.run(SESSIONS[name], desk, clock=MockClock(autojump_threshold=0))
     out: list[tuple[str, bytes]] = []
     children = 0
-    for id, (header, events) in desk.stored.items():
+    for one, (header, events) in desk.stored.items():
         file = name
-        if id != name:
+        if one != name:
             children += 1
             file = f"{name}-{children}"
         lines = [encode_header(header), *map(encode_event, events)]
