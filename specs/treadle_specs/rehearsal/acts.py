@@ -24,7 +24,7 @@ from treadle.session import (
 from treadle.session.log import OWNED_BY_DRIVER
 
 from .differences import runs_now
-from .outside import Stop, cut_short, is_insertion, keeps_inbox, waking_of, was_refused
+from .outside import Stop, comes_as_the_turn_ends, cut_short, is_insertion, keeps_inbox, waking_of, was_refused
 from .plays import Body
 from .track import Track
 
@@ -67,6 +67,7 @@ def act(track: Track, doing: Doing, *, at_once: bool = False, ahead: bool = Fals
     for seq in range(track.due, track.life.end if ahead else min(track.due + 1, track.life.end)):
         if seq not in track.performed and (done := _perform(track, seq, doing)) is not Act.NOTHING:
             track.performed.add(seq)
+            track.due = max(track.due, seq)
             return done
     return Act.NOTHING
 
@@ -151,6 +152,8 @@ def from_outside(track: Track, entry: Event) -> bool:
         return True
     sources = [message.source for message in data.inserted]
     if any(isinstance(source, (HookSource, ContextSource)) for source in sources):
+        return False
+    if track.difference is not None and comes_as_the_turn_ends(track.recording.events, entry.seq):
         return False
     running = any(not body.over for body in track.bodies)
     return running or not any(isinstance(source, ToolSource) for source in sources)

@@ -144,7 +144,7 @@ def _may_follow_a_cancel(events: Sequence[Event], seq: int) -> bool:
         case InboxSpliced():
             return data.outcome is not None or is_insertion(data)
         case ToolCallStarted():
-            return _is_dropped(events, seq) or was_refused(events[seq + 1].data)
+            return _is_dropped(events, seq) or (seq + 1 < len(events) and was_refused(events[seq + 1].data))
         case _:
             return False
 
@@ -180,6 +180,14 @@ def _is_dropped(events: Sequence[Event], seq: int) -> bool:
 def is_insertion(data: object) -> bool:
     """Whether an event says that messages entered the inbox and none left it."""
     return type(data) is InboxSpliced and bool(data.inserted) and not data.removed_count
+
+
+def comes_as_the_turn_ends(events: Sequence[Event], seq: int) -> bool:
+    """Whether a message arrived when nothing was owed any more and the hooks were asked that may object (T4)."""
+    before = events[seq - 1].data if seq else None
+    if type(before) is AssistantMessageAdded:
+        return not before.message.calls
+    return type(before) is StepEnd
 
 
 def keeps_inbox(events: Sequence[Event], stop: Stop, at: int, *, pending: bool) -> bool:

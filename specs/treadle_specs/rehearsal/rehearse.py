@@ -10,12 +10,12 @@ import trio
 from attrs import define, evolve, field, frozen
 
 from treadle import Event, MisuseError, TreadleError
-from treadle.session import InboxSpliced, StepEnd, ToolCallStarted
+from treadle.session import InboxSpliced
 
 from ..exploration.stepper import Stuck
 from .accepting import Accepted, written
 from .differences import Difference, request_diff
-from .outside import is_insertion, stops_of
+from .outside import comes_as_the_turn_ends, is_insertion, stops_of
 from .recording import Life, Opener, Recording, read_recording, recorded_files
 from .stage import MakeAgent, MakingFailed, Stage
 from .track import Track
@@ -283,13 +283,9 @@ def _other_moment(stage: Stage, eager: set[int]) -> bool:
 
 
 def _may_be_eager(track: Track, seq: int) -> bool:
-    """Whether a message may have arrived while the agent was not at rest. Where a turn is about to end it is a hook's."""
+    """Whether an edit, or a message, may have come while the agent was not at rest. As a turn ends it is a hook's."""
     events = track.recording.events
     data = events[seq].data
     if type(data) is InboxSpliced and data.outcome is not None:
         return True
-    if not is_insertion(data):
-        return False
-    before = next((events[at].data for at in range(seq - 1, -1, -1)), None)
-    calls = getattr(getattr(before, "message", None), "calls", None)
-    return not (type(before) is StepEnd or calls == [] or calls == ()) or type(before) is ToolCallStarted
+    return is_insertion(data) and not comes_as_the_turn_ends(events, seq)

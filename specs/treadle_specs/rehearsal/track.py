@@ -8,12 +8,12 @@ from attrs import define, field
 
 from treadle import Agent, AgentHandle, Event, Failure, ModelRequest, Session
 from treadle.loop.retry import delay_of
-from treadle.models import RetryPolicy
+from treadle.models import AgentSource, RetryPolicy, UserSource
 from treadle.session import AssistantAttempt, AssistantMessageAdded, ToolResultAdded
 
 from .comparison import Pairing
 from .differences import Difference, Request, differs, missing, more, recorded_request
-from .outside import Stop, cut_short, stops_of
+from .outside import Stop, comes_as_the_turn_ends, cut_short, is_insertion, stops_of
 from .plays import Body, Play, Question, failure_to_raise, timed_chunks
 from .recording import Life, Recording
 
@@ -151,9 +151,21 @@ class Track:
             return
         self.followed = max(self.followed, self.seen)
         while self.followed < len(live):
-            if self.entry is not None and self.entry.type == live[self.followed].type:
+            entry = self.entry
+            if entry is not None and entry.type == live[self.followed].type and not self._waits_for_us(entry):
                 self.due += 1
             self.followed += 1
+
+    def _waits_for_us(self, entry: Event) -> bool:
+        """Whether an event is a message from outside that was not delivered yet."""
+        events = self.recording.events
+        return (
+            is_insertion(entry.data)
+            and entry.seq not in self.performed
+            and isinstance(entry.data.inserted[0].source, (UserSource, AgentSource))
+            and not comes_as_the_turn_ends(events, entry.seq)
+            and not (type(events[entry.seq - 1].data) is ToolResultAdded and events[entry.seq - 1].data.contexts)
+        )
 
     def freeze(self) -> None:
         """Keep the live events as they are now, and let the agent be ended."""

@@ -70,7 +70,13 @@ def first_effect(name: str, before: bytes, change: str) -> int | None:
     return None if len(was) == len(now) else min(len(was), len(now))
 
 
-@pytest.mark.parametrize("change", CHANGES)
+QUICK = ("word", "schema", "context-order", "policy", "no-executed")
+"""One of each kind; the others take longer together than a test should."""
+
+
+@pytest.mark.parametrize(
+    "change", [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in CHANGES]
+)
 def test_a_change_is_told_at_its_first_effect_and_nowhere_else(change: str) -> None:
     effects = 0
     for name in recorder.SESSIONS:
@@ -98,7 +104,7 @@ def one(name: str, change: str) -> Rehearsal:
         ("three-days", "word", "request", "the system prompt changed", "+  You keep the books of a large mill."),
         ("three-days", "schema", "request", "the tool 'note' is told otherwise", '+     "maxLength": 1000'),
         ("three-days", "no-tool", "request", "the tool 'mail' is no longer there", "-tool mail:"),
-        ("three-days", "context-order", "request", "other messages enter the step", "-  day 1"),
+        ("three-days", "context-order", "request", "other messages enter the step", "+  dry"),
         ("three-days", "no-asking", "request", "the configuration of the call changed", "-config:"),
         ("three-days", "no-entering", "request", "what hooks add", "-  mind the house rules"),
         ("refused-calls", "no-calling", "hook", "'search' was refused (NO_GOLD), and runs now", "-  there is no gold"),
@@ -124,13 +130,14 @@ def test_what_differs_in_a_sub_agent_is_told_of_its_session(tmp_path: Path) -> N
         if path.stem != "clerks":
             text = text.replace(b"You are the clerk.", b"You are the cook.")
         (tmp_path / path.name).write_bytes(text)
-    (found, *others) = rehearse(tmp_path, make()).sessions
+    told = {one.path.stem: one for one in rehearse(tmp_path, make()).sessions}
+    found = told.pop("clerks")
     assert found.difference is not None
     assert found.difference.session in {
         path.read_text("utf-8").split('"id":"')[1][:36] for path in tmp_path.glob("clerks-*")
     }
     assert found.difference.message == "the system prompt changed"
-    assert all(other.with_parent for other in others)
+    assert all(other.with_parent for other in told.values())
 
 
 def test_an_agent_that_goes_on_where_the_session_was_over_differs(tmp_path: Path) -> None:
