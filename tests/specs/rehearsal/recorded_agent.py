@@ -299,6 +299,8 @@ def make(change: str = "", model: Any = None) -> Any:
 
 make_agent = make()
 """The agent as it is."""
+other_agent = make("word")
+"""The agent with another word in its system prompt."""
 
 
 async def half_an_answer(_: Any) -> AsyncIterator[Any]:
