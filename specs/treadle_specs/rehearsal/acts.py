@@ -188,16 +188,16 @@ def make_splice(track: Track, entry: Event) -> bool:
 
 def _changed(track: Track, entry: Event) -> bool:
     data, agent = entry.data, track.agent
-    inbox = agent.inbox
-    pending = list(inbox.next_turn if data.target == "next-turn" else inbox.next_step)
+    inbox, at = agent.inbox, int(data.start)
+    pending: list[UserMessage] = list(inbox.next_turn if data.target == "next-turn" else inbox.next_step)
     if not data.removed_count and len(data.inserted) == 1 and (data.start == len(pending) or track.difference):
         _deliver(track, entry, data.inserted[0])
-    elif data.outcome is None and not data.inserted:
-        agent.update_inbox(pending[data.start].id, "steer")
     elif data.start + data.removed_count > len(pending):
         return False
+    elif data.outcome is None and not data.inserted:
+        agent.update_inbox(pending[at].id, "steer")
     elif data.removed_count == 1 and len(data.inserted) == 1:
-        inbox.replace(pending[data.start].id, data.inserted[0])
+        inbox.replace(pending[at].id, data.inserted[0])
     else:
         inbox.splice(data.target, data.start, data.removed_count, data.inserted)
     return True

@@ -15,7 +15,6 @@ from treadle.session import (
     AssistantMessageAdded,
     InboxSpliced,
     StepEnd,
-    StepStart,
     ToolCallStarted,
     ToolResultAdded,
     TurnEnd,
@@ -203,8 +202,8 @@ def keeps_inbox(events: Sequence[Event], stop: Stop, at: int, *, pending: bool) 
 
 def _in_a_step(events: Sequence[Event], at: int) -> bool:
     """Whether the turn that is open before an event has entered a step."""
-    kinds = (type(entry.data) for entry in reversed(events[:at]))
-    return next((kind for kind in kinds if kind in (StepStart, TurnStart)), None) is StepStart
+    tags = [entry.type for entry in reversed(events[:at])]
+    return next((tag for tag in tags if tag in ("step/start", "turn/start")), None) == "step/start"
 
 
 @frozen

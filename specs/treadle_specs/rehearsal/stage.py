@@ -178,7 +178,8 @@ class Stage:
         if self.prefix:
             writer = await store.create(self.recording.header, list(self.prefix))
             await writer.close()
-        self.host = Host(**{"cwd": self.recording.header.cwd, **self.host_options, "store": store})
+        options: dict[str, Any] = {"cwd": self.recording.header.cwd, **self.host_options, "store": store}
+        self.host = Host(**options)
         self.host.models = RecordedModels(self)
         self.host.on(SESSION_EVENT, self._told)
         self.stepper.start(self._hold)
