@@ -151,6 +151,12 @@ def _check() -> Target:
     return check
 
 
+def _rehearse() -> Target:
+    from .verify.rehearsal import rehearse_sessions
+
+    return rehearse_sessions
+
+
 def _promela() -> Target:
     from .verify.kernel import export_promela
 
@@ -197,6 +203,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("replay",),  _replay,  "Play saved counterexamples on a driver again.", "specs"),
     Mount(("explore",), _explore, "Visit every state of the kernel and check every property there.", "specs"),
     Mount(("check",),   _check,   "Hold session logs to the rules, whoever wrote them.", "specs"),
+    Mount(("rehearse",), _rehearse, "Run recorded sessions again on today's code, without a model.", "specs"),
     Mount(("export", "otlp"),     _export_otlp,     "Write the spans of sessions as OpenTelemetry takes them.", "cli"),
     Mount(("stats",),   _stats,   "Say what models and tools took: time, tokens, failures.", "cli"),
     Mount(("export", "promela"),  _promela, "Write the lifecycle as a Promela model for spin.", "specs"),

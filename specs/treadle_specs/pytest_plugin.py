@@ -2,12 +2,18 @@
 
 The property suite is one test, and each packaged case is one more. ``--treadle-core`` asks only for what every driver
 has; ``--treadle-expect`` names rules and cases that are known to fail.
+
+The fixture ``rehearse`` runs recorded sessions again on an agent of yours and fails where something differs;
+``--treadle-accept`` writes the new recordings instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 TESTS = Path(__file__).parent / "conformance" / "as_tests.py"
 
@@ -19,6 +25,7 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--treadle-core", action="store_true", help="only what every driver has")
     group.addoption("--treadle-expect", default="", metavar="LIST|FILE", help="rules or cases known to fail")
     group.addoption("--treadle-seconds", type=float, default=30.0, help="for the property suite (default 30)")
+    group.addoption("--treadle-accept", action="store_true", help="write recordings anew that are rehearsed otherwise")
     group.addoption("--treadle-examples", type=int, default=None, help="runs of the property suite at most")
 
 
@@ -26,3 +33,22 @@ def pytest_configure(config: Any) -> None:
     """Add the tests when a rig is named; they are not looked for otherwise."""
     if config.getoption("--treadle-rig"):
         config.args[:] = [str(TESTS)]
+
+
+@pytest.fixture
+def rehearse(pytestconfig: Any) -> Callable[..., Any]:
+    """Rehearse a session, or a folder of them: as ``treadle_specs.rehearsal.rehearse``, and a difference fails the test.
+
+    Returns:
+        A function of the path and ``make_agent``; it returns the ``Rehearsals``.
+    """
+    from .rehearsal import rehearse as run
+
+    def checked(path: str | Path, make_agent: Any, **options: Any) -> Any:
+        given = {"accept": pytestconfig.getoption("--treadle-accept"), **options}
+        rehearsals = run(path, make_agent, **given)
+        if not all(one.same or one.accepted for one in rehearsals.sessions):
+            pytest.fail("\n".join(str(one) for one in rehearsals.sessions if not one.same), pytrace=False)
+        return rehearsals
+
+    return checked

@@ -1,4 +1,4 @@
-"""``treadle conform``, ``replay``, ``explore``, ``check`` and ``export promela``: what ``treadle_specs`` holds to its word.
+"""``treadle conform``, ``replay``, ``explore``, ``check``, ``rehearse`` and ``export promela``: what ``treadle_specs`` holds to its word.
 
 It imports no other room.
 """

@@ -55,13 +55,14 @@ MAX_ARGUMENT_CHARACTERS = 10_000_000
 
 @define(eq=False)
 class Prepared:
-    """A call that may run, or the result of one that may not."""
+    """A call that may run, or the result of one that may not; ``body``: what ran within wrappers that gave another."""
 
     call: ToolCall
     tool: Tool | None
     arguments: dict[str, Any]
     refused: Result | None = None
     checked: bool = False
+    body: Result | None = None
 
 
 def parse(call: ToolCall, tools: ToolSet) -> Prepared:
@@ -251,14 +252,27 @@ def _execute(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun) -
 
 
 async def _wrapped(activity: Activity, prepared: Prepared, tool: Tool, run: ToolRun, listeners: Any) -> Any:
+    came_to: list[Any] = []
+
     async def default() -> Any:
         await trio.lowlevel.checkpoint_if_cancelled()
         if activity.cancelled:  # a wrapper has shielded itself; no body starts after a cancel all the same (K6)
             raise ToolError(TEXTS["ABORTED_BEFORE_DISPATCH"], "ABORTED_BEFORE_DISPATCH")
-        return await call_body(tool, prepared.arguments, run)
+        came_to.clear()
+        try:
+            value = await call_body(tool, prepared.arguments, run)
+        except Exception as error:
+            prepared.body = raised(innermost(error), "TOOL_FAILED")
+            raise
+        prepared.body = None
+        came_to.append(value)
+        return value
 
     payload = ToolProposal(activity.agent, prepared.call, prepared.arguments, run.turn, run.step, run.signal)
-    return await waterfall(TOOLS_EXECUTE, listeners, payload, default)
+    returned = await waterfall(TOOLS_EXECUTE, listeners, payload, default)
+    if came_to and returned is not came_to[0]:
+        prepared.body = normalize(tool, came_to[0])
+    return returned
 
 
 def call_body(tool: Tool, arguments: dict[str, Any], run: ToolRun) -> Awaitable[Any]:
@@ -280,6 +294,7 @@ def _boxed(execute: Callable[..., Any], arguments: dict[str, Any], run: ToolRun)
 async def finish(activity: Activity, prepared: Prepared, result: Result, turn: int, step: int) -> Result:
     """Post-execute, final content, limits, and ``tools/result``, in the model's order (K5). Never raises but to leave."""
     tool = prepared.tool
+    given = prepared.body or result
     if tool is not None and prepared.refused is None:
         listeners = activity.agent.scope.heard[TOOLS_POST_EXECUTE]
         if listeners:
@@ -289,7 +304,12 @@ async def finish(activity: Activity, prepared: Prepared, result: Result, turn: i
                 result = evolve(result, content=blocks_of(tool.final_content(result.content)))
             except BaseException as error:
                 result = evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
-    result = limit(result, tool.max_result_bytes if tool is not None else 16_384)
+    most = tool.max_result_bytes if tool is not None else 16_384
+    result = limit(result, most)
+    if prepared.refused is not None:
+        result = evolve(result, refused=True)
+    elif result is not given:
+        result = result.made_of(limit(given, most))
     listeners = activity.agent.scope.heard[TOOLS_RESULT]
     if listeners:
         told = ToolSettled(activity.agent, prepared.call, result.content, result.is_error, result.code, result.value)

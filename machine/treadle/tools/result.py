@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 from ..errors import InvalidData
 from ..lossless import check_bytes, repair_text, text_is_lossless
 from ..sums import ENCODER
-from ..words.events import ToolResultAdded
+from ..words.events import ToolBody, ToolResultAdded
 from ..words.failures import clean_code, code_of, describe
 from ..words.messages import BLOCKS, Block, Text, UserMessage, check_batch, check_user_message
 from .definition import LARGEST_RESULT, Tool, ToolOutput
@@ -22,7 +22,7 @@ NO_OUTPUT = "(no output)"
 
 @frozen(eq=False)
 class Result:
-    """A result on its way through the pipeline."""
+    """A result on its way through the pipeline; ``refused`` and ``body`` are noted beside it (K2)."""
 
     content: tuple[Block, ...]
     is_error: bool = False
@@ -30,12 +30,37 @@ class Result:
     value: Any = None
     concludes_turn: bool = False
     contexts: tuple[UserMessage, ...] = field(default=())
+    refused: bool = False
+    body: ToolBody | None = None
 
     def fact(self, call_id: str) -> ToolResultAdded:
         """As it is recorded."""
         return ToolResultAdded(
-            call_id, self.content, self.is_error, self.code, self.concludes_turn and not self.is_error, self.value
+            call_id,
+            self.content,
+            self.is_error,
+            self.code,
+            self.concludes_turn and not self.is_error,
+            self.value,
+            self.refused,
+            self.body,
+            len(self.contexts),
         )
+
+    def made_of(self, given: Result) -> Result:
+        """This result with a note of what the body came to, where that is another one (K2)."""
+        if (
+            given.content == self.content
+            and given.is_error == self.is_error
+            and given.code == self.code
+            and given.value == self.value
+            and given.concludes_turn == self.concludes_turn
+            and given.contexts == self.contexts
+        ):
+            return self
+        concludes = given.concludes_turn and not given.is_error
+        count = len(given.contexts)
+        return evolve(self, body=ToolBody(given.content, given.is_error, given.code, concludes, given.value, count))
 
 
 def error_result(message: str, code: str) -> Result:

@@ -302,6 +302,26 @@ class ToolCallStarted(_Data, frozen=True, gc=False):
     arguments: str = ""
 
 
+class ToolBody(_Data, frozen=True, gc=False):
+    """What the body of a call came to, where hooks or the tool's last word made another result of it (K2).
+
+    Attributes:
+        content: what the model would have read.
+        is_error: whether the body failed.
+        code: the kind of failure.
+        concludes_turn: whether the tool asked to end the turn here (T5).
+        value: the structured value.
+        contexts: how many of the messages that were handed over beside the result are the body's own (K11).
+    """
+
+    content: tuple[Block, ...] = ()
+    is_error: bool = False
+    code: str | None = None
+    concludes_turn: bool = False
+    value: Any = None
+    contexts: int = 0
+
+
 @event("tool/result", surface=True, core=True)
 class ToolResultAdded(_Data, frozen=True, gc=False):
     """The one result of a call (N1).
@@ -313,6 +333,9 @@ class ToolResultAdded(_Data, frozen=True, gc=False):
         code: the kind of failure.
         concludes_turn: whether the tool asks to end the turn here (T5).
         value: the structured value, for programs; the model does not see it.
+        refused: whether the body was not run, because of what was asked for or by whom (K2, K3).
+        body: what the body came to, where that is something else.
+        contexts: how many messages were handed over beside it; they enter the inbox next (K11).
     """
 
     call_id: str
@@ -321,6 +344,9 @@ class ToolResultAdded(_Data, frozen=True, gc=False):
     code: str | None = None
     concludes_turn: bool = False
     value: Any = None
+    refused: bool = False
+    body: ToolBody | None = None
+    contexts: int = 0
 
 
 @event("request/header", core=True)
