@@ -39,7 +39,7 @@ class Travel:
     def __init__(self, office: Office, host: Host, fault: str = "") -> None:
         self.office, self.host, self.fault = office, host, fault
         self.lines = trio.CapacityLimiter(2)  # as many searches as the airline takes at once
-        self.attempts: dict[tuple[int, int], int] = {}
+        self.attempts: dict[tuple[str, int, int], int] = {}
         self.rested = trio.Event()
 
     # --- tools ----------------------------------------------------------------------------------------------------
@@ -91,9 +91,9 @@ class Travel:
 
     async def meter(self, proposal: StreamProposal, proceed: Callable[[], Awaitable[object]]) -> object:
         """Count the attempts of each step."""
-        step = proposal.turn, proposal.step
+        step = proposal.agent.id, proposal.turn, proposal.step
         if self.fault == "retry" and step in self.attempts:
-            raise KeyError(f"step {step} is metered already")
+            raise KeyError(step)  # "each step is asked for once"
         self.attempts[step] = self.attempts.get(step, 0) + 1
         return await proceed()
 

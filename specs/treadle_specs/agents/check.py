@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from .disturbance import NOTHING, Disturbance, Placed, disturbance_of
 from .holdings import held
-from .leftovers import MARK
+from .leftovers import MARK, Standing
 from .life import MakeAgent, Subject
 from .problem import Problem
 from .report import Finding, Report
@@ -106,6 +106,7 @@ class _Check:
     report: Report = field(factory=Report)
     run: Run | None = None
     known: set[Any] = field(factory=set[Any])
+    children: set[int] = field(factory=set[int])
 
     @contextmanager
     def prepared(self) -> Generator[None]:
@@ -114,6 +115,7 @@ class _Check:
             os.environ[MARK] = str(os.getpid())
             stack.callback(os.environ.pop, MARK, None)
             stack.enter_context(_quiet())
+            self.children = Standing.now().children
             stack.enter_context(seams())
             stack.enter_context(held())
             stack.enter_context(
@@ -126,10 +128,10 @@ class _Check:
 
     def play(self, subject: Subject, disturbance: Disturbance, baseline: Baseline | None) -> Seen:
         """One run; a second one, where the loop's thread slept, names the call."""
-        self.run = Run(subject, disturbance, baseline)
+        self.run = Run(subject, disturbance, baseline, children=self.children)
         seen = self.run.play()
         if seen.asleep > ASLEEP and not any([problem.kind == "blocks" for problem in seen.problems]):
-            self.run = Run(subject, disturbance, baseline, profiled=True)
+            self.run = Run(subject, disturbance, baseline, children=self.children, profiled=True)
             again = self.run.play()
             seen.problems += [problem for problem in again.problems if problem.kind == "blocks"]
         self.run = None

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from attrs import define, field, frozen
@@ -27,7 +26,7 @@ GRACE = 2.0
 """Real seconds within which what is ending has to end."""
 PAUSE = 0.005
 """Real seconds between two looks."""
-PROC = Path("/proc")
+PROC = "/proc"
 MARK = "TREADLE_CHECK"
 """The environment variable by which processes are known that were started in a check, whoever is their parent now."""
 _WORKER = "_thread_cache.py"
@@ -118,21 +117,17 @@ class Standing:
     descriptors: dict[int, str]
 
     @classmethod
-    def now(cls) -> Standing:
-        """Look."""
-        return cls(set(_threads()), set(_children()), _descriptors())
-
-    def again(self, makers: Makers) -> Standing:
-        """Look again; processes are looked for only where some were started."""
-        children = set(_children()) if makers.started or _has_children() else set[int]()
-        return Standing(set(_threads()), children, _descriptors())
+    def now(cls, children: set[int] | None = None) -> Standing:
+        """Look; processes are looked for unless they are given."""
+        found = children if children is not None else set(_children())
+        return cls(set(_threads()), found, _descriptors())
 
 
 def left_since(before: Standing, makers: Makers) -> list[Left]:
     """What there is more than before; what is just ending is waited for."""
     until = time.monotonic() + GRACE
     while True:
-        children = _left_children(before, makers) if makers.started or _has_children() else ()
+        children = _left_children(before, makers) if makers.started else ()
         left = [*_left_threads(before), *children, *_left_descriptors(before, makers)]
         if not left or time.monotonic() > until:
             return left
@@ -176,29 +171,20 @@ def _left_threads(before: Standing) -> Iterator[Left]:
             yield Left("thread", str(names.get(ident, ident)), innermost(reversed(stack)))
 
 
-def _has_children() -> bool:
-    """Whether this process has a child of its own; true where the system does not tell cheaply."""
-    try:
-        return any([(task / "children").read_text().strip() for task in (PROC / "self" / "task").iterdir()])
-    except OSError:
-        return PROC.is_dir()
-
-
 def _children() -> Iterator[int]:
     """The processes that this one, or what it has started, started, and that still run."""
-    if not PROC.is_dir():
-        return
     parents: dict[int, int] = {}
     marked: set[int] = set()
     mark = f"{MARK}={os.getpid()}\0".encode()
-    for folder in PROC.iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-                if state not in "ZX":
-                    parents[int(folder.name)] = int(parent)
-                    if mark in (folder / "environ").read_bytes():
-                        marked.add(int(folder.name))
+    with suppress(OSError):
+        for name in os.listdir(PROC):
+            if name.isdigit():
+                with suppress(OSError):
+                    state, parent = _bytes(name, "stat").rpartition(b")")[2].split()[:2]
+                    if state not in (b"Z", b"X"):
+                        parents[int(name)] = int(parent)
+                        if mark in _bytes(name, "environ"):
+                            marked.add(int(name))
     below = {os.getpid()}
     for _ in parents:
         more = {process for process, parent in parents.items() if parent in below} - below
@@ -208,12 +194,20 @@ def _children() -> Iterator[int]:
     yield from (below | marked) - {os.getpid()}
 
 
+def _bytes(process: str, what: str) -> bytes:
+    file = os.open(f"{PROC}/{process}/{what}", os.O_RDONLY)
+    try:
+        return os.read(file, 1 << 16)
+    finally:
+        os.close(file)
+
+
 def _left_children(before: Standing, makers: Makers) -> Iterator[Left]:
     for process in _children():
         if process not in before.children:
             command = ""
             with suppress(OSError):
-                command = (PROC / str(process) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                command = _bytes(str(process), "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
             same = [site for program, site in makers.programs if program and program in command]
             known = same or [site for _, site in makers.programs]
             yield Left("child process", f"{process} ({command or '?'})", known[-1] if known else None)

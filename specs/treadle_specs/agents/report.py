@@ -48,6 +48,8 @@ class Finding:
     @property
     def site(self) -> Site | None:
         """The line of the user's code that the finding names: where it is wrong, else where the disturbance struck."""
+        if self.problem.kind == "invariant":  # what broke it is meant, not what noticed
+            return self.place or self.problem.site
         return self.problem.site or self.place
 
     @property
@@ -85,7 +87,7 @@ class Finding:
         rule = f" [{problem.rule}]" if problem.rule else ""
         lines = [f"{MEANING[problem.kind]}{rule}", f"  {problem.message}"]
         if self.site is not None:
-            lines.append(f"  {'at' if problem.site is not None else 'near'} {self.site}")
+            lines.append(f"  {'at' if self.site == problem.site else 'done at'} {self.site}")
             lines += [f"    {self.site.text}"] if self.site.text else []
         lines += ["", f"when: {self._done()}"]
         who, where = self.seen.at

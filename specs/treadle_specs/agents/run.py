@@ -29,7 +29,7 @@ from .life import FAST, SESSION, Life, Subject
 from .problem import Kind, Problem
 from .scenario import Turn
 from .seams import Watch, watched
-from .sites import Site, innermost, of_error
+from .sites import Site, innermost, of_error, of_function
 from .starvation import COMPUTING, Starvation
 from .storage import left_of
 from .world import World
@@ -109,15 +109,23 @@ class Run:
         subject: what is checked.
         disturbance: what is done, and where.
         baseline: what holds at the rests of the undisturbed run.
+        children: the processes that there are already; they are looked for unless given.
         profiled: name the calls in which the thread sleeps.
     """
 
     def __init__(
-        self, subject: Subject, disturbance: Disturbance = NOTHING, baseline: Baseline | None = None, *, profiled: bool = False
+        self,
+        subject: Subject,
+        disturbance: Disturbance = NOTHING,
+        baseline: Baseline | None = None,
+        *,
+        children: set[int] | None = None,
+        profiled: bool = False,
     ) -> None:
         self._subject = subject
         self._disturbance = disturbance
         self._baseline = baseline
+        self._children = children
         self.seen = Seen()
         self.faults = Faults(disturbance if isinstance(disturbance, Harmed) else None)
         self.starving = Starvation(profiled=profiled)
@@ -135,7 +143,7 @@ class Run:
 
     def play(self) -> Seen:
         """Play it; what is wrong is noted, never raised."""
-        before = Standing.now()
+        before = Standing.now(self._children)
         hearing(self._makers)
         with ExitStack() as stack:
             stack.callback(hearing, None)
@@ -222,7 +230,7 @@ class Run:
         never_collect((life, list(self._watch.active)))
         life.stepper.abandon()
         self._watch.active.clear()
-        clear(before, before.again(self._makers))
+        clear(before, Standing.now(None if self._makers.started else before.children))
 
     def _die(self, before: Standing) -> None:
         assert isinstance(self._disturbance, Placed)
@@ -389,10 +397,12 @@ class Run:
         try:
             holds = invariant(self.world)
         except AssertionError as error:
-            self._note("invariant", _told(error), of_error(error))
+            site = of_error(error)
+            self._note("invariant", f"{_told(error)}, {site}: {site.text}" if site is not None else _told(error), site)
         else:
             if holds is not None and not holds:
-                self._note("invariant", "it gives a false value", None)
+                site = of_function(invariant)
+                self._note("invariant", f"{site} gives a false value" if site is not None else "it is false", site)
 
     def _check_log(self) -> None:
         checked = check_events(self.seen.events, SESSION, header=self._agent.session.header, finished=True)
@@ -408,7 +418,7 @@ class Run:
         for left in left_since(before, self._makers):
             self._note("left behind", f"a {left.kind}: {left.what}", left.site)
         if any(problem.kind == "left behind" for problem in self.seen.problems):
-            clear(before, before.again(self._makers))
+            clear(before, Standing.now(None if self._makers.started else before.children))
 
     def _look_for_sleep(self) -> None:
         self.seen.asleep = self.starving.asleep
