@@ -16,7 +16,11 @@ JOURNEY = Scenario(
             Answer(calls=[Call("research", {"prompt": "Oslo"}), Call("convert", {"euros": 120})]),
             "There is a flight at nine. Shall I book it?",
         ),
-        Turn("Yes.", Answer(calls=[Call("book", {"flight": "SK 4"}), Call("ticket", {"flight": "SK 4"})]), "It is booked."),
+        Turn(
+            "Yes.",
+            Answer(calls=[Call("book", {"flight": "SK 4"}), Call("ticket", {"flight": "SK 4"})]),
+            "It is booked.",
+        ),
     ],
     children={"Oslo": ["It rains there."]},
 )
@@ -33,6 +37,8 @@ def test_the_travel_agent_is_sound():
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault):
-    report = check_agent(partial(make_agent, fault=fault), JOURNEY, invariant=booked_once, outside=Office, raising=False)
+    report = check_agent(
+        partial(make_agent, fault=fault), JOURNEY, invariant=booked_once, outside=Office, raising=False
+    )
     assert report.findings, fault
     print(report)

@@ -87,7 +87,7 @@ class PlayedModel(ScriptedModel):
         """One attempt; each chunk is one moment of its own."""
         fault = self._faults.due("model", "")
         match fault:
-            case "fail":
+            case "fail" | "twice":
                 raise ModelFailure(Failure("the provider is down, for the check", Code.SERVER.value))
             case "refuse":
                 raise ModelFailure(Failure("the provider refuses, for the check", Code.INVALID_REQUEST.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,8 @@ from .leftovers import MARK, Standing
 from .life import MakeAgent, Subject
 from .problem import Problem
 from .report import Finding, Report
-from .run import Baseline, Run, Seen
+from .notes import Baseline
+from .run import Run, Seen
 from .scenario import Scenario, Turn, as_scenario
 from .seams import seams
 from .starvation import ASLEEP, interrupting
@@ -116,12 +118,13 @@ class _Check:
             stack.callback(os.environ.pop, MARK, None)
             stack.enter_context(_quiet())
             self.children = Standing.now().children
+            stack.enter_context(_many_files())
             stack.enter_context(seams())
             stack.enter_context(held())
             stack.enter_context(
                 interrupting(
                     lambda: self.run.starving if self.run is not None else None,
-                    lambda site: self.run.interrupted(site) if self.run is not None else None,
+                    lambda site: self.run.notes.interrupted(site) if self.run is not None else None,
                 )
             )
             yield
@@ -198,6 +201,17 @@ class _Check:
                 if (problem := _same(found.problem, again)) is not None:
                     yield evolve(found, scenario=scenario, disturbance=disturbance, seen=again, problem=problem)
                     break
+
+
+@contextmanager
+def _many_files() -> Generator[None]:
+    """What a dead process held open stays open here where nobody can close it: there has to be room for that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager

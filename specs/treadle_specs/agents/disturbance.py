@@ -12,8 +12,9 @@ from treadle import MisuseError
 Deed = Literal["cancel", "dispose", "steer", "followup", "die"]
 """What is done at a place: between two batches of tasks."""
 DEEDS: tuple[Deed, ...] = get_args(Deed)
-Harm = Literal["fail", "refuse", "break", "hang", "slow"]
-"""How a call goes wrong; a model's attempt may also be refused for good, or break off after its first chunk."""
+Harm = Literal["fail", "twice", "refuse", "break", "hang", "slow"]
+"""How a call goes wrong; a model's attempt may also fail with the one after it, be refused for good,
+or break off after its first chunk."""
 HARMS: tuple[Harm, ...] = get_args(Harm)
 
 _PLACED = re.compile(rf"({'|'.join(DEEDS)}) at (\d+)(?: with (\d+) events)?")

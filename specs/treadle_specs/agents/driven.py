@@ -50,9 +50,7 @@ class Driven:
                 self.cancelled_at = self.standing()
         return self.inner.send(value)
 
-    def throw(
-        self, kind: Any, error: BaseException | None = None, trace: TracebackType | None = None
-    ) -> Any:
+    def throw(self, kind: Any, error: BaseException | None = None, trace: TracebackType | None = None) -> Any:
         """Go on with an error."""
         del trace
         return self.inner.throw(error if error is not None else kind)
@@ -75,7 +73,9 @@ class Driven:
         return bool(self._outer is not None and self._outer.effectively_cancelled)
 
 
-async def driven(awaited: Awaitable[Any], swallowed: Callable[[Site | None], None], made: Callable[[Driven], Any]) -> Any:
+async def driven(
+    awaited: Awaitable[Any], swallowed: Callable[[Site | None], None], made: Callable[[Driven], Any]
+) -> Any:
     """Await something of the user's.
 
     Args:

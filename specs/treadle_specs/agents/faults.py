@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import trio
 
@@ -20,6 +21,10 @@ class Injected(RuntimeError):
 class Faults:
     """Counts the calls of one run; the chosen one is harmed.
 
+    Args:
+        chosen: which, and how.
+        strike: told when it is reached.
+
     Attributes:
         calls: how often each was called, by kind and name.
         sites: where what was called is defined, where that is the user's code.
@@ -27,7 +32,8 @@ class Faults:
         hanging: whether a call hangs now, for the check.
     """
 
-    def __init__(self, chosen: Harmed | None = None) -> None:
+    def __init__(self, chosen: Harmed | None = None, strike: Callable[[], None] = lambda: None) -> None:
+        self._strike = strike
         self.chosen = chosen
         self.calls: Counter[tuple[str, str]] = Counter()
         self.sites: dict[tuple[str, str], Site] = {}
@@ -41,9 +47,14 @@ class Faults:
         if site is not None:
             self.sites[key] = site
         chosen = self.chosen
-        if chosen is None or (chosen.kind, chosen.name, chosen.nth) != (kind, name, self.calls[key]):
+        if chosen is None or (chosen.kind, chosen.name) != key:
             return None
-        self.struck = True
+        nth = self.calls[key] - (chosen.harm == "twice" and self.struck)
+        if nth != chosen.nth:
+            return None
+        if not self.struck:
+            self.struck = True
+            self._strike()
         return chosen.harm
 
     async def hang(self) -> None:

@@ -24,13 +24,15 @@ from .sites import Site, innermost, of_stack
 
 GRACE = 2.0
 """Real seconds within which what is ending has to end."""
-PAUSE = 0.005
+PAUSE = 0.02
 """Real seconds between two looks."""
 PROC = "/proc"
 MARK = "TREADLE_CHECK"
 """The environment variable by which processes are known that were started in a check, whoever is their parent now."""
 _WORKER = "_thread_cache.py"
-_TOLD = frozenset({"open", "socket.__new__", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system"})
+_TOLD = frozenset(
+    {"open", "socket.__new__", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system"}
+)
 
 
 @frozen

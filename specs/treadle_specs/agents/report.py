@@ -20,6 +20,7 @@ _DEEDS = {
 }
 _HARMS = {
     "fail": "failed",
+    "twice": "and the one after it failed",
     "refuse": "was refused for good",
     "break": "broke off after its first chunk",
     "hang": "hung, until somebody stopped it",
@@ -75,7 +76,9 @@ class Finding:
                 left = f"; the first {kept} events of the log survived" if kept is not None else ""
                 return _DEEDS[deed] + left
             case Harmed(harm=harm, kind=kind, name=name, nth=nth):
-                what = {"model": "the model's attempt", "store": "the store's write"}.get(kind, f"{kind} {name}, its call")
+                what = {"model": "the model's attempt", "store": "the store's write"}.get(
+                    kind, f"{kind} {name}, its call"
+                )
                 return f"{what} {nth} {_HARMS[harm]}"
             case Ordered():
                 return "the tasks ran in another order"

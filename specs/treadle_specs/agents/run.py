@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import random
 import time
-import traceback
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 import trio
 from attrs import define, field
 
-from treadle import Errored, State, TreadleError
-from treadle.session import Event, TurnEnd
+from treadle import Event, State
 
-from ..exploration.stepper import Stuck, frames_of, never_collect
+from ..exploration.stepper import Stuck, never_collect
 from ..exploration.task_order import Order
-from ..logs.checker import check_events
 from .disturbance import NOTHING, Disturbance, Harmed, Ordered, Placed
 from .faults import Faults
-from .holdings import Holdings, Key, holding
-from .leftovers import Makers, Standing, clear, hearing, left_since
+from .holdings import Key, holding
+from .leftovers import Standing, clear, hearing
 from .life import FAST, SESSION, Life, Subject
+from .notes import Baseline, Notes
 from .problem import Kind, Problem
 from .scenario import Turn
-from .seams import Watch, watched
-from .sites import Site, innermost, of_error, of_function
-from .starvation import COMPUTING, Starvation
+from .seams import watched
+from .sites import Site
+from .starvation import Starvation
 from .storage import left_of
 from .world import World
 
@@ -44,19 +40,15 @@ LONGEST_TURN = 7_200.0
 """Virtual seconds that a turn may take which nobody stops."""
 PATIENCE = 60.0
 """Virtual seconds after which somebody stops a call that hangs."""
+JUMP = 5.0
+"""Real seconds after which a deadline is met while a thread or process is waited for, however far ahead it is."""
 OUTSIDE = 30.0
 """Real seconds for which threads and child processes are waited for."""
+LAST = 1.0
+"""Real seconds that threads are given when the process dies: a thread cannot be killed."""
 PASSING = 600.0
 """Virtual seconds that pass at the end, so that what ends by itself has ended."""
 _DEADLINES = 40
-
-
-@define(eq=False)
-class Baseline:
-    """What is the same at each rest of the undisturbed run, and which tasks stay to its end."""
-
-    free: dict[Key, float] = field(factory=dict[Key, float])
-    tasks: Counter[str] = field(factory=Counter[str])
 
 
 @define(eq=False)
@@ -125,13 +117,11 @@ class Run:
         self._subject = subject
         self._disturbance = disturbance
         self._baseline = baseline
-        self._children = children
         self.seen = Seen()
-        self.faults = Faults(disturbance if isinstance(disturbance, Harmed) else None)
+        self.faults = Faults(disturbance if isinstance(disturbance, Harmed) else None, self._mark)
         self.starving = Starvation(profiled=profiled)
-        self._watch = Watch(self.faults, self._swallowed, self._raised)
-        self._holdings = Holdings()
-        self._makers = Makers(self._standing)
+        self.notes = Notes(subject, self.faults, self.starving, baseline)
+        self._before = Standing.now(children)
         self._outside: Any = None
         self._life: Life
         self._number = 1
@@ -143,35 +133,35 @@ class Run:
 
     def play(self) -> Seen:
         """Play it; what is wrong is noted, never raised."""
-        before = Standing.now(self._children)
-        hearing(self._makers)
+        seen, notes = self.seen, self.notes
+        hearing(notes.makers)
         with ExitStack() as stack:
             stack.callback(hearing, None)
-            stack.enter_context(watched(self._watch))
-            stack.enter_context(holding(self._holdings))
+            stack.enter_context(watched(notes.watch))
+            stack.enter_context(holding(notes.holdings))
             try:
-                self._play(before)
-                self._look_for_leftovers(before)
+                self._play()
+                notes.look_for_leftovers(self._before)
             except _Over:
-                self._give_up(before)
+                self._give_up()
             except Exception as error:  # of the user's functions, or of what they called
-                self._note("error", _told(error), of_error(error))
-                self._give_up(before)
-        self.seen.calls, self.seen.sites = self.faults.calls, self.faults.sites
-        self.seen.struck = self.seen.struck or self.faults.struck
-        self._look_for_sleep()
-        return self.seen
+                notes.error(error)
+                self._give_up()
+        notes.look_for_sleep()
+        self.starving.close()
+        seen.problems, seen.free, seen.asleep = notes.problems, notes.free, self.starving.asleep
+        seen.calls, seen.sites = self.faults.calls, self.faults.sites
+        return seen
 
-    def _play(self, before: Standing) -> None:
+    def _play(self) -> None:
         subject = self._subject
         self._outside = subject.outside() if subject.outside is not None else None
         self._begin({})
-        turns = iter(subject.scenario.turns)
-        for turn in turns:
+        for turn in subject.scenario.turns:
             try:
                 self._turn(turn)
             except _Died:
-                self._die(before)
+                self._die()
                 self._pick_up(turn)
             if self._agent.state is State.DISPOSED:
                 self._resume()
@@ -183,13 +173,16 @@ class Run:
 
     def _begin(self, shelf: dict[str, Any]) -> None:
         chosen = self._disturbance
-        order = Order(random.Random(chosen.seed).choices(range(64), k=20_000)) if isinstance(chosen, Ordered) else Order()  # noqa: S311
-        self._life = Life(self._subject, shelf, self._outside, self.faults, self.starving, order)
-        self._go(lambda: self._life.handle is not None or self._life.job.done)
+        drawn = random.Random(chosen.seed).choices(range(64), k=20_000) if isinstance(chosen, Ordered) else ()  # noqa: S311
+        self._life = Life(self._subject, shelf, self._outside, self.faults, self.starving, Order(drawn))
+        self.notes.stepper = self._life.stepper
+        self._until("making the agent", lambda: self._life.handle is not None or self._life.job.done)
         if self._life.handle is None:
             self._life.job.result()
-            self._stuck("never comes to rest", "making the agent waits for something that nobody will do")
         self._rest()
+
+    def _rest(self) -> None:
+        self.notes.rest(self.world)
 
     def _pick_up(self, turn: Turn) -> None:
         """Go on with a turn that was broken off: ask again what was lost, or say so."""
@@ -199,44 +192,44 @@ class Run:
 
     def _end(self) -> None:
         """Leave the host, in order; what is left of the user's tasks before is compared, and after must be none."""
+        notes, session = self.notes, self._agent.session
         self._pass_time()
-        self.seen.tasks = self._tasks()
+        self.seen.tasks = notes.tasks()
         if self._baseline is not None:
-            for name in (self.seen.tasks - self._baseline.tasks).elements():
-                self._note("left behind", f"the task {name} goes on", self._task_site(name))
-        session = self._agent.session
+            notes.stayed(self.seen.tasks - self._baseline.tasks, "")
         self._life.leave()
         self._until("leaving the host", lambda: self._life.job.done)
         self.seen.events = list(session.events)
         self._life.job.result()
-        for name in self._tasks():
-            self._note("left behind", f"the task {name} goes on after the host was left", self._task_site(name))
+        notes.stayed(notes.tasks(), " after the host was left")
         try:
             self._life.stepper.finish()
         except Stuck as error:
-            self._note("left behind", str(error), self._standing())
-        self._check_log()
+            notes.note("left behind", str(error), notes.standing())
+        notes.check_log(self.seen.events, session.header)
 
-    def _give_up(self, before: Standing) -> None:
+    def _give_up(self) -> None:
         if hasattr(self, "_life"):
             with suppress(Exception):
                 self.seen.events = list(self._agent.session.events)
-            self._bury(before)
+            self._bury()
 
-    def _bury(self, before: Standing) -> None:
+    def _bury(self) -> None:
         """End a life where it stands: nothing of it runs any more, and no clean-up does."""
-        life = self._life
-        life.workers.wait(OUTSIDE / 30)
-        never_collect((life, list(self._watch.active)))
+        life, notes = self._life, self.notes
+        life.workers.wait(LAST)
+        never_collect((life, list(notes.watch.active)))
         life.stepper.abandon()
-        self._watch.active.clear()
-        clear(before, Standing.now(None if self._makers.started else before.children))
+        notes.watch.active.clear()
+        notes.holdings.made.clear()
+        started = notes.makers.started
+        clear(self._before, Standing.now(None if started else self._before.children))
+        self._before = Standing.now(self._before.children)
 
-    def _die(self, before: Standing) -> None:
+    def _die(self) -> None:
         assert isinstance(self._disturbance, Placed)
         shelf = left_of(self._life.shelf, self._agent.session, self._disturbance.kept or 0)
-        self._bury(before)
-        self._holdings.made.clear()
+        self._bury()
         self._number, self._stopped = 2, None
         self._begin(shelf)
 
@@ -247,6 +240,12 @@ class Run:
         self._until("resuming the agent", lambda: job.done)
         job.result()
         self._rest()
+
+    @property
+    def world(self) -> World:
+        """The run, as the user's functions see it."""
+        life = self._life
+        return World(life.host, life.agent, self._outside, self._number, self._stopped is not None)
 
     # --- a turn ---------------------------------------------------------------------------------------------------------
 
@@ -274,12 +273,16 @@ class Run:
             self._go(lambda: False)
             if over():
                 return
-            if meanwhile and meanwhile[0](self.world) is not False:
+            if meanwhile and self._stopped is None and meanwhile[0](self.world) is not False:
                 meanwhile.pop(0)
                 continue
-            ahead = trio.lowlevel.current_statistics().seconds_to_next_deadline if not life.stepper.finished else math.inf
+            ahead = (
+                trio.lowlevel.current_statistics().seconds_to_next_deadline if not life.stepper.finished else math.inf
+            )
             if self._stopped is not None and self._now + ahead - self._stopped > self._subject.limit:
                 self._stuck("does not converge", f"{self._subject.limit:g} s after it was stopped, {what} is not over")
+            if self.faults.hanging and turn is None:
+                raise _Over  # nobody can stop what makes the agent or ends it, but by ending the process
             if self.faults.hanging and self._stopped is None and self._now + ahead - began > PATIENCE:
                 life.stepper.clock.now = max(self._now, began + PATIENCE)
                 self._stop()
@@ -305,11 +308,16 @@ class Run:
                 return
 
     def _wait_outside(self) -> None:
-        life, until = self._life, time.monotonic() + OUTSIDE
+        """Wait, in real time, for threads, processes and connections; the virtual time goes on with it, and then jumps."""
+        life, began = self._life, time.monotonic()
+        ahead = trio.lowlevel.current_statistics().seconds_to_next_deadline
         while life.stepper.quiescent and (life.workers.active or life.stepper.waits_outside()):
-            if time.monotonic() > until:
+            waited = time.monotonic() - began
+            if not math.isinf(ahead) and waited > min(ahead, JUMP):
+                life.stepper.clock.now += ahead
+            elif waited > OUTSIDE:
                 kind: Kind = "never comes to rest" if self._stopped is None else "does not converge"
-                self._stuck(kind, f"a thread or child process took longer than {OUTSIDE:g} real seconds")
+                self._stuck(kind, f"a thread, process or connection took longer than {OUTSIDE:g} real seconds")
             life.workers.wait(FAST / 10)
             time.sleep(FAST / 50)
             life.batch()
@@ -340,18 +348,21 @@ class Run:
                 self._strike(self._disturbance)
         elif not isinstance(self._disturbance, Harmed | Ordered):
             self._lengths(number)
-        elif self.faults.struck and self.seen.mark is None:
-            self._mark()
 
     def _lengths(self, place: int) -> None:
         """What a death here may leave: what was stored, all that was recorded, and all in between that is new."""
         stored, recorded = len(self._life.shelf[SESSION].records), len(self._agent.session)
-        self.seen.deaths += [(place, kept) for kept in sorted({stored, recorded, *range(self._committed + 1, recorded)}) if kept >= stored]
+        self.seen.deaths += [
+            (place, kept)
+            for kept in sorted({stored, recorded, *range(self._committed + 1, recorded)})
+            if kept >= stored
+        ]
         self._committed = recorded
 
     def _mark(self) -> None:
-        self.seen.struck, self.seen.mark = True, len(self._agent.session)
-        self.seen.at, self.seen.state = self._watch.standing(), self._agent.state.value
+        self.seen.struck, self.seen.at = True, self.notes.watch.standing()
+        if self._life.handle is not None:
+            self.seen.mark, self.seen.state = len(self._agent.session), self._agent.state.value
 
     def _strike(self, chosen: Placed) -> None:
         self._mark()
@@ -374,103 +385,6 @@ class Run:
         self._stopped = self._now
         self._agent.cancel()
 
-    # --- what is looked at ----------------------------------------------------------------------------------------------
-
-    @property
-    def world(self) -> World:
-        """The run, as the user's functions see it."""
-        life = self._life
-        return World(life.host, life.agent, self._outside, self._number, self._stopped is not None)
-
-    def _rest(self) -> None:
-        """A quiet point: the invariant holds, and what was taken is given back."""
-        free = self._holdings.free()
-        self.seen.free.append(free)
-        for key, (now, taker) in free.items():
-            due = self._baseline.free.get(key) if self._baseline is not None else None
-            if due is not None and now < due:
-                kind, made, _ = key
-                self._note("not given back", f"the {kind} made at {made} has {now:g} free at rest, and {due:g} are due", taker or made)
-        invariant = self._subject.invariant
-        if invariant is None:
-            return
-        try:
-            holds = invariant(self.world)
-        except AssertionError as error:
-            site = of_error(error)
-            self._note("invariant", f"{_told(error)}, {site}: {site.text}" if site is not None else _told(error), site)
-        else:
-            if holds is not None and not holds:
-                site = of_function(invariant)
-                self._note("invariant", f"{site} gives a false value" if site is not None else "it is false", site)
-
-    def _check_log(self) -> None:
-        checked = check_events(self.seen.events, SESSION, header=self._agent.session.header, finished=True)
-        for finding in checked.findings:
-            self._note("contract", finding.message, None, finding.rule)
-        for entry in self.seen.events:
-            reason = entry.data.reason if isinstance(entry.data, TurnEnd) else None
-            if isinstance(reason, Errored) and reason.failure.code == "INVARIANT_VIOLATED":
-                self._note("contract", reason.failure.message, None)
-
-    def _look_for_leftovers(self, before: Standing) -> None:
-        gc.collect(0)
-        for left in left_since(before, self._makers):
-            self._note("left behind", f"a {left.kind}: {left.what}", left.site)
-        if any(problem.kind == "left behind" for problem in self.seen.problems):
-            clear(before, Standing.now(None if self._makers.started else before.children))
-
-    def _look_for_sleep(self) -> None:
-        self.seen.asleep = self.starving.asleep
-        if self.starving.site is not None:
-            self._note("blocks", "this call sleeps", self.starving.site)
-        elif self.starving.computed > COMPUTING and self.starving.sampled is not None:
-            self._note("blocks", f"this computes for more than {COMPUTING:g} s without a checkpoint", self.starving.sampled)
-        self.starving.close()
-
-    def interrupted(self, site: Site | None) -> None:
-        """A batch slept on, and was interrupted."""
-        self._note("blocks", "this call sleeps until it is interrupted", site)
-
-    # --- what is noted --------------------------------------------------------------------------------------------------
-
-    def _note(self, kind: Kind, message: str, site: Site | None, rule: str = "") -> None:
-        self.seen.problems.append(Problem(kind, message, site, rule))
-
     def _stuck(self, kind: Kind, message: str) -> NoReturn:
-        self._note(kind, message, self._standing())
+        self.notes.note(kind, message, self.notes.standing())
         raise _Over
-
-    def _swallowed(self, what: str, site: Site | None) -> None:
-        self._note("swallowed cancellation", f"{what} was cancelled and went on as if it had not been", site)
-
-    def _raised(self, name: str, error: BaseException, site: Site | None) -> None:
-        self._note("hook raised", f"{name} raised {_told(error)}", site)
-
-    def _standing(self) -> Site | None:
-        """The user's line that somebody stands in."""
-        site = self._watch.standing()[1] if self._watch.active else None
-        if site is None and hasattr(self, "_life"):
-            site = next((found for _, found in self._user_tasks()), None)
-        return site
-
-    def _user_tasks(self) -> Iterator[tuple[str, Site]]:
-        for task in self._life.stepper.tasks():
-            site = innermost([(frame, frame.f_lineno) for frame in frames_of(task)])
-            if site is not None:
-                yield site.function, site
-
-    def _tasks(self) -> Counter[str]:
-        """The tasks that stand in the user's code, by function."""
-        return Counter([name for name, _ in self._user_tasks()])
-
-    def _task_site(self, name: str) -> Site | None:
-        return next((site for found, site in self._user_tasks() if found == name), None)
-
-
-def _told(error: BaseException) -> str:
-    """An error in one line."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    said = "".join(traceback.format_exception_only(error)).strip()
-    return said.replace("\n", " ") if not isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"

@@ -38,7 +38,7 @@ class Site:
 def of_user(code: CodeType) -> bool:
     """Whether code is neither a library's nor the driver's nor the check's."""
     name = code.co_filename
-    return not (name.startswith((*_OURS, *_LIBRARIES, "<frozen")) or name == "<string>")
+    return not name.startswith((*_OURS, *_LIBRARIES, "<frozen", "<attrs", "<string>"))
 
 
 def innermost(frames: Iterable[tuple[FrameType, int]]) -> Site | None:

@@ -8,7 +8,8 @@ from typing import Literal, get_args
 from treadle import MisuseError
 
 from .disturbance import Disturbance, Harm, Harmed, Ordered, Placed
-from .run import Baseline, Seen
+from .notes import Baseline
+from .run import Seen
 
 Sweep = Literal["harm", "cancel", "dispose", "die", "steer", "followup", "order"]
 """Which disturbances: ``harm`` lets each call fail, hang and take long once; the others are done at each place."""
@@ -17,9 +18,11 @@ _HARMS: dict[str, tuple[Harm, ...]] = {
     "tool": ("fail", "hang", "slow"),
     "hook": ("fail", "hang", "slow"),
     "listener": ("fail",),
-    "model": ("fail", "break", "refuse", "hang", "slow"),
+    "model": ("fail", "twice", "break", "refuse", "hang", "slow"),
     "store": ("fail", "hang", "slow"),
 }
+_UNSTOPPABLE = ("session/flush:", "agent/created:", "agent/session-start:")
+"""Hooks that nobody can stop when they hang: the turn does not own them."""
 
 
 def sweeps_of(given: Iterable[str]) -> tuple[Sweep, ...]:
@@ -47,7 +50,7 @@ def disturbances(sweep: Sweep, seen: Seen, orders: int) -> Iterator[Disturbance]
         case "harm":
             for (kind, name), count in seen.calls.items():
                 for nth in range(1, count + 1):
-                    for harm in _HARMS[kind]:
+                    for harm in _HARMS[kind] if not name.startswith(_UNSTOPPABLE) else ("fail", "slow"):
                         yield Harmed(harm, kind, name, nth)
         case "die":
             for at, kept in seen.deaths:
