@@ -77,7 +77,7 @@ class Travel:
     async def ticket(self, flight: str) -> str:
         """Print a ticket; returns its size."""
         if self.fault == "child":
-            subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220  # keeps the printer awake
+            subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220, S607  # keeps the printer awake
         printed = await trio.run_process(["wc", "-c"], stdin=flight.encode(), capture_stdout=True)
         return printed.stdout.decode().strip()
 

@@ -7,6 +7,7 @@ as models do. So an effect that a death leaves unrecorded is asked for twice, an
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -98,12 +99,14 @@ class PlayedModel(ScriptedModel):
             case _:
                 pass
         count = 0
-        async for chunk in super().stream(request):
-            await trio.lowlevel.checkpoint()
-            yield chunk
-            count += 1
-            if fault == "break" and count == 1:
-                raise ModelFailure(Failure("the connection is lost, for the check", Code.TRANSPORT.value))
+        stream: Any = super().stream(request)
+        async with aclosing(stream):
+            async for chunk in stream:
+                await trio.lowlevel.checkpoint()
+                yield chunk
+                count += 1
+                if fault == "break" and count == 1:
+                    raise ModelFailure(Failure("the connection is lost, for the check", Code.TRANSPORT.value))
 
 
 class PlayedModels(Models):

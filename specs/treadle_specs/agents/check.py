@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,9 +18,9 @@ from .disturbance import NOTHING, Disturbance, Placed, disturbance_of
 from .holdings import held
 from .leftovers import MARK, Standing
 from .life import MakeAgent, Subject
+from .notes import Baseline
 from .problem import Problem
 from .report import Finding, Report
-from .notes import Baseline
 from .run import Run, Seen
 from .scenario import Scenario, Turn, as_scenario
 from .seams import seams
@@ -219,10 +221,13 @@ def _quiet() -> Generator[None]:
     """What the driver logs of failures that the check causes is nobody's concern."""
     logger = logging.getLogger("treadle")
     logger.addFilter(_no_record)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_no_record)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # what is left open is told by a finding
+        try:
+            yield
+        finally:
+            gc.collect()
+            logger.removeFilter(_no_record)
 
 
 def _no_record(_: logging.LogRecord) -> bool:
@@ -237,11 +242,10 @@ def _alike(disturbance: Disturbance, seen: Seen) -> Iterable[Disturbance]:
     """Disturbances of the same kind in another run; the nearest places first."""
     if not isinstance(disturbance, Placed):
         return (disturbance,)
-    if disturbance.deed == "die":
-        found = [Placed("die", at, kept) for at, kept in seen.deaths]
-    else:
-        found = [Placed(disturbance.deed, at) for at in range(seen.places)]
-    return sorted(found, key=lambda one: abs(one.at - disturbance.at))
+    deed, near = disturbance.deed, disturbance.at
+    if deed == "die":
+        return [Placed(deed, at, kept) for at, kept in sorted(seen.deaths, key=lambda death: abs(death[0] - near))]
+    return [Placed(deed, at) for at in sorted(range(seen.places), key=lambda at: abs(at - near))]
 
 
 def _name(function: Any) -> str:

@@ -44,7 +44,8 @@ class Placed:
 class Harmed:
     """One call goes wrong: the ``nth`` call, from 1, of a tool, a hook, the model or the store.
 
-    A hook that is only told, and cannot be waited for, is a ``listener``."""
+    A hook that is only told, and cannot be waited for, is a ``listener``.
+    """
 
     harm: Harm
     kind: str

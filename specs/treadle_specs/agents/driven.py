@@ -33,7 +33,7 @@ class Driven:
         self._task = trio.lowlevel.current_task()
         self._outer = status_of(self._task)
 
-    def __await__(self) -> Driven:
+    def __await__(self) -> Any:
         return self
 
     def __iter__(self) -> Driven:
@@ -86,7 +86,7 @@ async def driven(
     observer = Driven(awaited)
     made(observer)
     try:
-        result = await observer
+        result: Any = await observer
     except BaseException as error:
         if observer.cancelled and not _has_cancelled(error):
             swallowed(observer.cancelled_at)

@@ -85,9 +85,11 @@ class Makers:
 
 
 def _program(args: tuple[Any, ...]) -> str:
-    given = args[1] if len(args) > 1 and args[1] else args[:1]
-    words = given if isinstance(given, list | tuple) else [given]
-    return " ".join([os.fsdecode(word) if isinstance(word, bytes | os.PathLike) else str(word) for word in words])
+    given: Any = args[1] if len(args) > 1 and args[1] else args[:1]
+    words: Any = given if isinstance(given, list | tuple) else [given]
+    return " ".join(
+        [os.fsdecode(word) if hasattr(word, "__fspath__") or type(word) is bytes else str(word) for word in words]
+    )
 
 
 _HEARING: list[Makers] = []
@@ -179,7 +181,7 @@ def _children() -> Iterator[int]:
     marked: set[int] = set()
     mark = f"{MARK}={os.getpid()}\0".encode()
     with suppress(OSError):
-        for name in os.listdir(PROC):
+        for name in os.listdir(PROC):  # noqa: PTH208  # a path for each process would cost more than the rest
             if name.isdigit():
                 with suppress(OSError):
                     state, parent = _bytes(name, "stat").rpartition(b")")[2].split()[:2]
@@ -221,7 +223,7 @@ def _descriptors() -> dict[int, str]:
     with suppress(OSError):
         for entry in os.scandir("/proc/self/fd"):
             with suppress(OSError):
-                name = os.readlink(entry.path)
+                name = os.readlink(entry.path)  # noqa: PTH115  # the same, for each file
                 if not name.startswith(("anon_inode:", "pipe:", "/proc/")):
                     found[int(entry.name)] = name
     return found

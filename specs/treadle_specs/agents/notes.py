@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from attrs import define, field
 
@@ -168,7 +167,8 @@ def _told(error: BaseException) -> str:
     """An error in one line."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    said = "".join(traceback.format_exception_only(error)).strip()
+    shown: BaseException = error
+    said = "".join(traceback.format_exception_only(shown)).strip()
     return said.replace("\n", " ") if not isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
 
 

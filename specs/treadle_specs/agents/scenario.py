@@ -36,7 +36,11 @@ class Turn:
     def __init__(self, prompt: str, *answers: Script, meanwhile: Iterable[Meanwhile] = ()) -> None:
         if not prompt:
             raise MisuseError("a turn needs a prompt")
-        self.__attrs_init__(prompt, answers, tuple(meanwhile))  # pyright: ignore[reportAttributeAccessIssue]
+        self.__attrs_init__(prompt, answers, tuple(meanwhile))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+def _turns(given: Iterable[Turn | str]) -> tuple[Turn, ...]:
+    return tuple([Turn(one) if isinstance(one, str) else one for one in given])
 
 
 @frozen
@@ -51,9 +55,7 @@ class Scenario:
         MisuseError: two turns have the same prompt, or there is none.
     """
 
-    turns: tuple[Turn, ...] = field(
-        converter=lambda given: tuple([Turn(one) if isinstance(one, str) else one for one in given])
-    )
+    turns: tuple[Turn, ...] = field(converter=_turns)
     children: Mapping[str, Sequence[Script]] = field(factory=lambda: {})
 
     def __attrs_post_init__(self) -> None:

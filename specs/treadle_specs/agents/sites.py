@@ -14,7 +14,7 @@ from attrs import frozen
 
 import treadle
 
-_OURS = tuple([str(Path(__file__).parents[1]), str(Path(treadle.__file__ or "").parent)])
+_OURS = (str(Path(__file__).parents[1]), str(Path(treadle.__file__ or "").parent))
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -84,10 +84,10 @@ def of_function(function: Callable[..., Any]) -> Site | None:
         inner = getattr(inner, "__func__", inner)
         code = getattr(inner, "__code__", None)
         if code is None:
-            called = getattr(type(inner), "__call__", None)
-            if getattr(called, "__code__", None) is None:
+            kind: Any = type(inner)
+            inner = vars(kind).get("__call__")  # an object that is called
+            if getattr(inner, "__code__", None) is None:
                 return None
-            inner = called
             continue
         if of_user(code):
             return Site(code.co_filename, code.co_firstlineno, code.co_qualname)

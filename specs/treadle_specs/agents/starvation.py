@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -48,7 +47,7 @@ class Starvation:
 
     def __init__(self, *, profiled: bool = False) -> None:
         self.asleep = self.computed = 0.0
-        self.sites: Counter[Site] = Counter()
+        self.sites: dict[Site, float] = {}
         self.sampled: Site | None = None
         self.began: float | None = None
         self.thread = threading.get_ident()
@@ -96,13 +95,13 @@ class Starvation:
             slept = self._slept() - before
             site = of_stack(frame) if slept > ASLEEP / 30 else None
             if site is not None:
-                self.sites[site] += slept
+                self.sites[site] = self.sites.get(site, 0.0) + slept
 
     @property
     def site(self) -> Site | None:
         """The user's line that slept longest, if it was too long."""
-        worst = self.sites.most_common(1)
-        return worst[0][0] if worst and worst[0][1] > ASLEEP else None
+        worst = max(self.sites, key=lambda site: self.sites[site], default=None)
+        return worst if worst is not None and self.sites[worst] > ASLEEP else None
 
 
 @contextmanager
