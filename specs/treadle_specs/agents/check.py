@@ -148,7 +148,7 @@ class _Check:
         seen = self.play(self.subject, NOTHING, None)
         report.places, report.deaths, report.calls = seen.places, len(seen.deaths), sum(seen.calls.values())
         baseline = baseline_of(seen)
-        if self.take(NOTHING, seen) or only == NOTHING:
+        if (self.take(NOTHING, seen) and not self.keep_going) or only == NOTHING:
             return
         for sweep in sweeps if only is None else ():
             for disturbance in disturbances(sweep, seen, self.orders):
@@ -167,9 +167,10 @@ class _Check:
 
     def take(self, disturbance: Disturbance, seen: Seen) -> bool:
         """Note what a run showed; returns whether that was anything new."""
-        fresh = [problem for problem in seen.problems if problem.key not in self.known]
-        self.known |= {problem.key for problem in fresh}
-        for problem in fresh if self.keep_going else fresh[:1]:
+        fresh = {problem.key: problem for problem in reversed(seen.problems) if problem.key not in self.known}
+        self.known |= set(fresh)
+        news = [*reversed(fresh.values())]
+        for problem in news if self.keep_going else news[:1]:
             found = Finding(problem, disturbance, self.subject.scenario, seen, _name(self.subject.make_agent))
             self.report.findings.append(self.shorter(found) if self.shrink else found)
         return bool(fresh)

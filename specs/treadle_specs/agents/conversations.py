@@ -10,6 +10,7 @@ The arguments of calls are drawn from the tools' own schemas, so that property t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -127,7 +128,8 @@ def _strings(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
     if schema.get("format") in formats:
         return formats[schema["format"]]
     if "pattern" in schema:
-        return st.from_regex(schema["pattern"]).filter(lambda drawn: few <= len(drawn) <= most)
+        pattern = re.sub(r"(?<!\\)\$$", r"\\Z", schema["pattern"])  # "$" is not before a line's end in JSON schemas
+        return st.from_regex(pattern).filter(lambda drawn: few <= len(drawn) <= most)
     return st.text(st.characters(codec="utf-8"), min_size=few, max_size=max(few, min(most, few + 20)))
 
 

@@ -92,18 +92,23 @@ class Desk:
     pending: dict[str, trio.Event] = field(factory=dict)
 
 
+DESKS: dict[Host, Desk] = {}  # a desk dies with its host
+
+
 def says_yes(world: World) -> bool:
-    for asked in list(world.outside.pending.values()):
+    pending = DESKS[world.host].pending
+    for asked in list(pending.values()):
         asked.set()
-    return bool(world.outside.pending)
+    return bool(pending)
 
 
 @careful(
     Turn("Go.", Answer(calls=[Call("work"), Call("work")]), "It is done.", meanwhile=[says_yes, says_yes]),
-    outside=Desk,
-    invariant=lambda world: world.life == 2 or not world.outside.pending,
+    invariant=lambda world: not DESKS[world.host].pending,
 )
-def approvals(host: Host, desk: Desk) -> None:
+def approvals(host: Host) -> None:
+    desk = DESKS[host] = Desk()
+
     async def work() -> str:
         return "worked"
 
