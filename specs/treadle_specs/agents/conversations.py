@@ -76,10 +76,9 @@ def values(
         for one in schema["allOf"]:
             merged |= _referred(base, str(one["$ref"])) if "$ref" in one else one
         return values(merged, base, depth)
-    kind = schema.get("type", "object" if "properties" in schema else None)
+    kind: Any = schema.get("type", "object" if "properties" in schema else None)
     if isinstance(kind, list):
-        kinds: list[Any] = kind
-        return st.one_of([values({**schema, "type": one}, base, depth) for one in kinds])
+        return st.one_of([values({**schema, "type": str(one)}, base, depth) for one in kind])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return _of_type(str(kind), schema, base, depth)
 
 
@@ -108,13 +107,17 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any], dept
         case "array":
             few = int(schema.get("minItems", 0))
             most = max(few, min(int(schema.get("maxItems", few + 3)), few + 3)) if depth > 0 else few
-            same = (lambda item: json.dumps(item, sort_keys=True)) if schema.get("uniqueItems") else None
+            same = _spelled if schema.get("uniqueItems") else None
             items = st.deferred(lambda: values(schema.get("items", True), root, depth - 1))
             return st.lists(items, min_size=few, max_size=most, unique_by=same)
         case "object":
             return _objects(schema, root, depth)
         case _:
             return _ANYTHING
+
+
+def _spelled(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _strings(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
@@ -177,7 +180,7 @@ def malformed_calls(tools: Iterable[Tool | Callable[..., Any]]) -> st.SearchStra
 def failures(*, retried: bool | None = None) -> st.SearchStrategy[Failure]:
     """Failures of a provider: those that are retried, those that end the turn, or both unless told."""
     codes = {True: _RETRIED, False: _TERMINAL, None: (*_RETRIED, *_TERMINAL)}[retried]
-    return st.builds(lambda code: Failure("the provider says no", code.value), st.sampled_from(codes))
+    return st.builds(Failure, st.just("the provider says no"), st.sampled_from([code.value for code in codes]))
 
 
 def answer(tools: Iterable[Tool | Callable[..., Any]], *, most_calls: int = 3) -> st.SearchStrategy[Script]:
@@ -196,11 +199,10 @@ def answer(tools: Iterable[Tool | Callable[..., Any]], *, most_calls: int = 3) -
     mixed = st.lists(calls(known) | malformed_calls(known), min_size=1, max_size=most_calls)
     return st.one_of(
         words,
-        st.builds(lambda text, asked: Answer(text, calls=asked), st.just("") | words, good),
-        st.builds(lambda asked: Answer(calls=asked), mixed),
-        st.builds(lambda text: Answer(text, reasoning="Let me see. "), words),
-        st.builds(lambda text: Answer(text, finish="refusal"), words),
-        st.builds(lambda text: Answer(text, finish="max-tokens"), words),
+        st.builds(Answer, st.just("") | words, calls=good),
+        st.builds(Answer, calls=mixed),
+        st.builds(Answer, words, reasoning=st.just("Let me see. ")),
+        st.builds(Answer, words, finish=st.sampled_from(["refusal", "max-tokens"])),
         failures(),
     )
 

@@ -86,7 +86,7 @@ class Makers:
 
 def _program(args: tuple[Any, ...]) -> str:
     given: Any = args[1] if len(args) > 1 and args[1] else args[:1]
-    words: Any = given if isinstance(given, list | tuple) else [given]
+    words: list[Any] = list(given) if type(given) in (list, tuple) else [given]
     return " ".join(
         [os.fsdecode(word) if hasattr(word, "__fspath__") or type(word) is bytes else str(word) for word in words]
     )

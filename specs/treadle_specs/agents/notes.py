@@ -165,11 +165,12 @@ class Notes:
 
 def _told(error: BaseException) -> str:
     """An error in one line."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    shown: BaseException = error
-    said = "".join(traceback.format_exception_only(shown)).strip()
-    return said.replace("\n", " ") if not isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, BaseExceptionGroup):
+        inner: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return "; ".join([_told(one) for one in inner])
+    if isinstance(error, TreadleError):
+        return f"{type(error).__name__}: {error}"
+    return "".join(traceback.format_exception_only(error)).strip().replace("\n", " ")
 
 
 def _injected(error: BaseException | None) -> bool:

@@ -78,23 +78,22 @@ def of_function(function: Callable[..., Any]) -> Site | None:
     inner: Any = function
     for _ in range(20):
         inner = getattr(inner, "__wrapped__", inner)
-        if isinstance(inner, partial):
-            inner = inner.func
+        held: Any = getattr(inner, "func", None) if type(inner) is partial else getattr(inner, "__func__", None)
+        if held is not None:
+            inner = held
             continue
-        inner = getattr(inner, "__func__", inner)
-        code = getattr(inner, "__code__", None)
+        code: CodeType | None = getattr(inner, "__code__", None)
         if code is None:
-            kind: Any = type(inner)
-            inner = vars(kind).get("__call__")  # an object that is called
+            inner = getattr(type(inner), "__call__", None)  # noqa: B004  # the function of an object that is called
             if getattr(inner, "__code__", None) is None:
                 return None
             continue
         if of_user(code):
             return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-        held = dict(zip(code.co_freevars, getattr(inner, "__closure__", None) or (), strict=True))
-        if "function" not in held:
+        closed = dict(zip(code.co_freevars, getattr(inner, "__closure__", None) or (), strict=True))
+        if "function" not in closed:
             return None
-        inner = held["function"].cell_contents
+        inner = closed["function"].cell_contents
     return None
 
 
