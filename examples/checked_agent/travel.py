@@ -6,6 +6,7 @@ Without a fault it is what a careful author writes. Each fault is one line or tw
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import trio
 from attrs import define, field
@@ -16,7 +17,6 @@ from treadle.hooks import (
     LLM_STREAM,
     TOOLS_PRE_EXECUTE,
     TURN_STOPPING,
-    AllowCall,
     AskCall,
     StreamProposal,
     ToolProposal,
@@ -83,13 +83,13 @@ class Travel:
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
-    async def ask_first(self, proposal: ToolProposal, proceed: Callable[[], Awaitable[object]]) -> object:
+    async def ask_first(self, proposal: ToolProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """Nothing is booked without somebody's word."""
         if proposal.call.name == "book":
             return AskCall(f"Book {proposal.arguments['flight']}?")
-        return await proceed() if proposal.call.name else AllowCall()
+        return await proceed()
 
-    async def meter(self, proposal: StreamProposal, proceed: Callable[[], Awaitable[object]]) -> object:
+    async def meter(self, proposal: StreamProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """Count the attempts of each step."""
         step = proposal.agent.id, proposal.turn, proposal.step
         if self.fault == "retry" and step in self.attempts:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import trio
 from attrs import define, evolve, field
+
+from treadle import MisuseError
 
 from .disturbance import NOTHING, Disturbance, Placed, disturbance_of
 from .holdings import held
@@ -85,8 +88,10 @@ def check_agent(
 
     Raises:
         AgentFaulty: something was found.
-        MisuseError: an argument is wrong.
+        MisuseError: an argument is wrong, or a trio run is under way.
     """
+    if trio.lowlevel.in_trio_run():
+        raise MisuseError("check_agent steps runs of trio of its own: call it from a synchronous test")
     subject = Subject(make_agent, as_scenario(scenario), invariant, outside, host_options or {}, limit)
     chosen = disturbance_of(only) if only is not None else None
     check = _Check(subject, orders, keep_going=keep_going, shrink=shrink and chosen is None)
@@ -240,13 +245,13 @@ def _same(problem: Problem, seen: Seen) -> Problem | None:
 
 
 def _alike(disturbance: Disturbance, seen: Seen) -> Iterable[Disturbance]:
-    """Disturbances of the same kind in another run; the nearest places first."""
+    """Disturbances of the same kind in another run; the earliest places first."""
     if not isinstance(disturbance, Placed):
         return (disturbance,)
-    deed, near = disturbance.deed, disturbance.at
+    deed = disturbance.deed
     if deed == "die":
-        return [Placed(deed, at, kept) for at, kept in sorted(seen.deaths, key=lambda death: abs(death[0] - near))]
-    return [Placed(deed, at) for at in sorted(range(seen.places), key=lambda at: abs(at - near))]
+        return [Placed(deed, at, kept) for at, kept in seen.deaths]
+    return [Placed(deed, at) for at in range(seen.places)]
 
 
 def _name(function: Any) -> str:

@@ -29,6 +29,7 @@ PAUSE = 0.02
 PROC = "/proc"
 MARK = "TREADLE_CHECK"
 """The environment variable by which processes are known that were started in a check, whoever is their parent now."""
+_FILES = (io.FileIO, socket.socket)
 _WORKER = "_thread_cache.py"
 _TOLD = frozenset(
     {"open", "socket.__new__", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system"}
@@ -147,10 +148,11 @@ def clear(before: Standing, now: Standing) -> None:
         with suppress(OSError):
             os.waitpid(process, 0)
     fresh = {number for number, name in now.descriptors.items() if before.descriptors.get(number) != name}
-    for thing in gc.get_objects() if fresh else ():
+    files = [thing for thing in gc.get_objects() if isinstance(thing, _FILES)] if fresh else []
+    for file in files:
         with suppress(Exception):
-            if isinstance(thing, io.FileIO | socket.socket) and thing.fileno() in fresh:
-                thing.close()
+            if file.fileno() in fresh:
+                file.close()
 
 
 def _threads() -> Iterator[int]:

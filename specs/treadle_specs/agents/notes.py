@@ -20,7 +20,7 @@ from .life import SESSION, Subject
 from .problem import Kind, Problem
 from .seams import Watch
 from .sites import Site, innermost, of_error, of_function
-from .starvation import COMPUTING, Starvation
+from .starvation import COMPUTING, Starvation, Starved
 from .world import World
 
 
@@ -65,7 +65,7 @@ class Notes:
         """Something is wrong."""
         self.problems.append(Problem(kind, message, site, rule))
 
-    def error(self, error: Exception) -> None:
+    def error(self, error: BaseException) -> None:
         """Something raised that should not; unless it is what the check lets fail."""
         if _injected(error):
             return
@@ -178,4 +178,6 @@ def _injected(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
         inner: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return all([_injected(one) for one in inner])
-    return error is not None and (isinstance(error, Injected) or _injected(error.__cause__ or error.__context__))
+    return error is not None and (
+        isinstance(error, Injected | Starved) or _injected(error.__cause__ or error.__context__)
+    )

@@ -26,7 +26,7 @@ from .problem import Kind, Problem
 from .scenario import Turn
 from .seams import watched
 from .sites import Site
-from .starvation import Starvation
+from .starvation import Starvation, Starved
 from .storage import left_of
 from .world import World
 
@@ -144,7 +144,7 @@ class Run:
                 notes.look_for_leftovers(self._before)
             except _Over:
                 self._give_up()
-            except Exception as error:  # of the user's functions, or of what they called
+            except (Exception, BaseExceptionGroup, Starved) as error:  # of the user's functions, or of what they called
                 notes.error(error)
                 self._give_up()
         notes.look_for_sleep()

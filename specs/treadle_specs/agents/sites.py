@@ -78,13 +78,14 @@ def of_function(function: Callable[..., Any]) -> Site | None:
     inner: Any = function
     for _ in range(20):
         inner = getattr(inner, "__wrapped__", inner)
-        held: Any = getattr(inner, "func", None) if type(inner) is partial else getattr(inner, "__func__", None)
+        held: Any = getattr(inner, "func" if isinstance(inner, partial) else "__func__", None)  # pyright: ignore[reportUnknownArgumentType]
         if held is not None:
             inner = held
             continue
         code: CodeType | None = getattr(inner, "__code__", None)
         if code is None:
-            inner = getattr(type(inner), "__call__", None)  # noqa: B004  # the function of an object that is called
+            kind: type[Any] = type(inner)
+            inner = getattr(kind, "__call__", None)  # noqa: B004  # the function of an object that is called
             if getattr(inner, "__code__", None) is None:
                 return None
             continue

@@ -93,7 +93,9 @@ class Starvation:
         elif event in ("c_return", "c_exception") and self._entered:
             _, before = self._entered.pop()
             slept = self._slept() - before
-            site = of_stack(frame) if slept > ASLEEP / 30 else None
+            site = (
+                of_stack(frame) if slept > ASLEEP / 2 else None
+            )  # a thread that computes keeps the lock for some 5 ms
             if site is not None:
                 self.sites[site] = self.sites.get(site, 0.0) + slept
 

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from time import sleep
 from typing import Any
 
@@ -58,7 +59,7 @@ def as_tool(kind: str, line: str) -> Callable[[Any], Any]:
     """The function is the tool itself."""
 
     def note(function: Any) -> Any:
-        FAULTS[function.__name__] = Fault(lambda host: register(host, function), kind, line)
+        FAULTS[function.__name__] = Fault(partial(register, function=function), kind, line)
         return function
 
     return note

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
-from treadle import Answer, Failure, Host, MisuseError, Tool, tool
+from treadle import Answer, Failure, Host, MisuseError, Tool, ToolRun, tool
 from treadle_specs.agents import Turn, check_agent
 from treadle_specs.agents.conversations import answer, answers, calls, conversations, failures, malformed_calls, values
 
@@ -43,8 +43,12 @@ def ping() -> str:
     return "pong"
 
 
+def spell(arguments: dict[str, Any], _: ToolRun) -> str:
+    return str(arguments)
+
+
 CODE = Tool(
-    "code", "A code.", {"type": "object", "properties": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}}}, ping
+    "code", "A code.", {"type": "object", "properties": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}}}, spell
 )
 TOOLS: list[Any] = [book, ping, CODE]
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -92,7 +96,7 @@ def test_each_kind_of_answer_is_drawn(kind: str) -> None:
 )
 def test_values_fit_their_schema(schema: dict[str, Any]) -> None:
     checker = Tool(
-        "one", "One.", {"type": "object", "properties": {"one": schema}, "$defs": schema.get("$defs", {})}, ping
+        "one", "One.", {"type": "object", "properties": {"one": schema}, "$defs": schema.get("$defs", {})}, spell
     )
 
     @QUICK
@@ -114,7 +118,7 @@ def test_any_conversation_can_be_played(turns: list[Turn]) -> None:
     assert check_agent(make_agent, turns, sweeps=[]).sound
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 @given(answers([ping], most=2, most_calls=2), st.sampled_from(["cancel", "die"]))
 def test_a_drawn_turn_can_be_swept(said, sweep: str) -> None:
     assert check_agent(make_agent, Turn("Go.", *said), sweeps=[sweep]).sound

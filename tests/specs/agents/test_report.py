@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 import trio
 
 from tests.specs.agents.faulty import FAULTS
-from treadle import Answer, Call, Failure, Host, MisuseError, tool
+from treadle import Answer, Call, Failure, Host, MisuseError, SessionHeader, tool
 from treadle_specs.agents import AgentFaulty, Report, Scenario, Turn, check_agent
 from treadle_specs.agents.disturbance import NOTHING, Disturbance, Harmed, Ordered, Placed, disturbance_of
+from treadle_specs.agents.faults import Faults
+from treadle_specs.agents.life import Subject
+from treadle_specs.agents.notes import Notes
+from treadle_specs.agents.run import Run
+from treadle_specs.agents.starvation import Starvation
 
 LONG = Scenario(
     [
@@ -153,3 +159,44 @@ def test_a_scenario_is_told_as_python() -> None:
     told = scenario.source().replace(later.__qualname__, "later")
     again = eval(told, {**globals(), "later": later})
     assert again == scenario
+
+
+async def test_a_check_is_not_made_inside_a_trio_run() -> None:
+    with pytest.raises(MisuseError, match="from a synchronous test"):
+        check_agent(make_agent, "Hello.")
+
+
+def test_a_log_that_breaks_a_rule_is_told() -> None:
+    subject, starving = Subject(make_agent, LONG), Starvation()
+    seen = Run(subject).play()
+    assert seen.problems == []
+    notes = Notes(subject, Faults(), starving, None)
+    notes.check_log([*seen.events[:9], *seen.events[10:]], SessionHeader(id="checked", created_at=0, cwd="/"))
+    starving.close()
+    assert {problem.kind for problem in notes.problems} == {"contract"}
+    assert all([problem.rule for problem in notes.problems])
+
+
+def test_making_an_agent_may_block_for_ever_and_that_is_told() -> None:
+    def blocked(host: Host) -> None:
+        threading.Lock().acquire()
+        held = threading.Lock()
+        held.acquire()
+        held.acquire()
+
+    (finding,) = check_agent(blocked, "Hello.", raising=False).findings
+    assert finding.problem.kind == "blocks"
+    assert finding.site is not None
+    assert finding.site.text == "held.acquire()"
+
+
+def test_a_hook_that_leaves_a_thread_to_compute_does_not_block() -> None:
+    def computing(host: Host) -> None:
+        async def work() -> int:
+            """Work."""
+            return await trio.to_thread.run_sync(lambda: sum([number * number for number in range(300_000)]))
+
+        host.tools.register(tool(work))
+
+    scenario = Turn("Go.", Answer(calls=[Call("work")]), "It is done.")
+    assert check_agent(computing, scenario, sweeps=["harm"]).sound
