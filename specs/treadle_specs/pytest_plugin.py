@@ -5,6 +5,9 @@ has; ``--treadle-expect`` names rules and cases that are known to fail.
 
 The fixture ``rehearse`` runs recorded sessions again on an agent of yours and fails where something differs;
 ``--treadle-accept`` writes the new recordings instead.
+
+The fixture ``agent_check`` is ``check_agent`` of ``treadle_specs.agents`` under the options of the command line:
+``--agent-sweeps`` names the sweeps to make, ``--agent-only`` the one disturbance to replay, as a finding names it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,31 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--treadle-seconds", type=float, default=30.0, help="for the property suite (default 30)")
     group.addoption("--treadle-accept", action="store_true", help="write recordings anew that are rehearsed otherwise")
     group.addoption("--treadle-examples", type=int, default=None, help="runs of the property suite at most")
+    group.addoption("--agent-sweeps", metavar="LIST", help="which sweeps agent_check makes: harm,cancel,die,…")
+    group.addoption("--agent-only", metavar="DISTURBANCE", help="what agent_check replays: 'cancel at 7', say")
+
+
+@pytest.fixture
+def agent_check(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """``check_agent``, under the options of the command line; what it did is told with the test's output."""
+    from .agents import AgentFaulty, check_agent
+
+    chosen: dict[str, Any] = {}
+    sweeps, only = request.config.getoption("--agent-sweeps"), request.config.getoption("--agent-only")
+    if sweeps:
+        chosen["sweeps"] = sweeps.split(",")
+    if only:
+        chosen["only"] = only
+
+    def check(*args: Any, **named: Any) -> Any:
+        try:
+            report = check_agent(*args, **{**named, **chosen})
+        except AgentFaulty as faulty:
+            pytest.fail(str(faulty), pytrace=False)
+        request.node.add_report_section("call", "agent check", str(report))
+        return report
+
+    return check
 
 
 def pytest_configure(config: Any) -> None:

@@ -14,6 +14,7 @@ cannot be finished is torn down and reported.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import inspect
 import time
@@ -45,8 +46,9 @@ _OUTSIDE_FILES = ("_io_epoll.py", "_io_kqueue.py", "_io_windows.py")
 _OUTSIDE_PACKAGES = ("apsw",)
 _TRAPS = "_traps.py"
 _FRAMED = frozenset({"cr_frame", "gi_frame", "ag_frame"})
-_ABANDONED: list[trio.lowlevel.Task] = []
+_ABANDONED: list[object] = []
 """Tasks of runs that could not be ended. They are kept: collecting them would run their clean-ups without a loop."""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ABANDONED))  # nor are they collected when the interpreter ends
 
 
 class Stuck(AssertionError):
@@ -345,9 +347,18 @@ class Stepper:
             self.finish()
 
 
+def never_collect(thing: object) -> None:
+    """Keep something to the end of the process, so that no clean-up of its runs."""
+    _ABANDONED.append(thing)
+
+
 def frames_of(task: trio.lowlevel.Task) -> Iterator[FrameType]:
     """Where a task stands, outermost first; what an object awaits by its own ``__await__`` is seen as well."""
-    coro: Any = task.coro
+    return coroutine_frames(task.coro)
+
+
+def coroutine_frames(coro: Any) -> Iterator[FrameType]:
+    """Where a coroutine stands, outermost first."""
     while coro is not None:
         kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coro, f"{kind}_frame")), None)
         if kind is None:
