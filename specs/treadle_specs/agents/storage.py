@@ -8,9 +8,8 @@ from typing import Any
 import trio
 
 from treadle import MemoryStore
-from treadle.session import BatchWriter, Event, Session, Sink
+from treadle.session import BatchWriter, Event, Session, Sink, encode_event
 from treadle.session.memory import Kept
-from treadle.words.events import encode_event
 
 from .faults import SLOW, Faults
 
