@@ -20,8 +20,7 @@ from attrs import define, evolve, field
 
 from treadle import Agent, AgentHandle, Event, Host, MemoryStore, MisuseError, ModelRequest, Tool, ToolRun
 from treadle.agent import AgentFactory, CreateOptions, ResumeOptions
-from treadle.hooks import SESSION_EVENT, ToolProposal
-from treadle.hooks.points import SessionEventAdded
+from treadle.hooks import SESSION_EVENT, SessionEventAdded, ToolProposal
 from treadle.host.subagent import Delegation
 from treadle.loop import pipeline
 from treadle.loop.factory import LoopFactory
