@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import attrs
 
+from treadle.extensions.budgets import BUDGET_WARNING
 from treadle.hooks import POINTS, HookPoint, Mode, Waterfall
 
 from .generated import Made, attributes, cell, serve, summary
@@ -22,8 +23,11 @@ PAGE = "docs/hooks.md"
 
 INTRODUCTION = (
     "Listen with `agent.scope.on(point, listener)` for one agent, or `host.on(point, listener)` for all; the points "
-    "are in `treadle.hooks`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
+    "are in `treadle.hooks`, those of extensions in `treadle.extensions`. Generated from there by `python -m treadle_specs.reports.hook_catalogue --write`."
 )
+
+ALL: tuple[HookPoint[Any], ...] = (*POINTS, BUDGET_WARNING)
+"""The points of the core, and of the extensions that ship with it."""
 
 _MODES = {
     Mode.EMIT: (
@@ -47,7 +51,7 @@ _MODES = {
 }
 
 
-def page(points: Iterable[HookPoint[Any]] = POINTS) -> str:
+def page(points: Iterable[HookPoint[Any]] = ALL) -> str:
     """Write the page."""
     points = tuple(points)
     lines = ["# Hook points", "", INTRODUCTION]
