@@ -7,7 +7,8 @@ import trio
 
 from tests.adapters.agents import busy
 from tests.adapters.wires import outcome, request
-from treadle import AssistantMessage, SystemMessage, Text
+from treadle import AssistantMessage, Message, SystemMessage, Text
+from treadle.extensions.estimates import Estimator
 from treadle.models import CallConfig, TextDelta
 from treadle.words.messages import user_message
 from treadle_adapters.models.anthropic import Anthropic
@@ -94,3 +95,24 @@ async def test_a_real_server_tells_a_history_beyond_its_context_from_other_fault
     async with model:
         got = await outcome(model, request(user_message("river " * 4_000, "u1"), config=SHORT))
     assert got.code == "CONTEXT_WINDOW_EXCEEDED"
+
+
+@pytest.mark.rule("B5")
+async def test_an_estimate_begins_with_what_the_real_model_counted(model: HTTPModel) -> None:
+    estimator = Estimator()
+    history: list[Message] = [SystemMessage((Text("Be brief."),)), STORY]
+    errors: list[float] = []
+    async with model:
+        for number in range(3):
+            guess = estimator.messages(history)
+            got = await outcome(model, request(*history, config=SHORT))
+            assert got.usage is not None
+            tokens = got.usage.input_tokens
+            assert tokens
+            errors.append(abs(guess - tokens) / tokens)
+            estimator.correct(tokens, history)
+            said = AssistantMessage(
+                (Text(f"Chapter {number}. The river ran past the old mill, and nobody stopped it."),)
+            )
+            history += [said, user_message("Go on, please: what became of the miller?", f"more {number}")]
+    assert max(errors[1:]) < 0.15, errors

@@ -9,11 +9,12 @@ import trio
 from tests.hosts import OPTIONS
 from tests.invariants import check_invariants
 from treadle import Agent, Answer, Call, Failure, Host, MemoryStore, ScriptedModel, subagent, tool
-from treadle.extensions.budgets import Budgets, Limits
-from treadle.extensions.usage import USAGE, Price
+from treadle.extensions.budgets import BudgetNearlySpent, Budgets, Limits, accounts, budgets
+from treadle.extensions.budgets.accounts import Accounts
+from treadle.extensions.usage import USAGE, Charge, Price, UsageLedger, sub_agents
 from treadle.hooks import AGENT_CREATED
 from treadle.models import RetryPolicy, Usage, joined_usage
-from treadle.session import AssistantAttempt, AssistantMessageAdded, ToolResultAdded, TurnEnd
+from treadle.session import AssistantAttempt, AssistantMessageAdded, Projection, ToolResultAdded, TurnEnd
 
 PRICES = {"m": Price(input=1.0, output=2.0)}
 ATTEMPTS = (AssistantMessageAdded, AssistantAttempt)
@@ -76,6 +77,7 @@ def check(agents: list[Agent], limits: dict[str, Limits]) -> None:
         assert bound.calls is None or used.tree.attempts <= bound.calls
         assert bound.steps is None or used.tree.steps <= bound.steps
         check_turns(agent, limits.get("turn", Limits()))
+        check_warnings(agent)
         check_invariants(session)
     bound = limits.get("host", Limits())
     total = sum([USAGE.of(agent.session).own.attempts for agent in agents])
@@ -97,6 +99,14 @@ def check_turns(agent: Agent, bound: Limits) -> None:
             assert results == calls
             assert bound.calls is None or counts.whole_turn.attempts <= bound.calls
             assert bound.steps is None or counts.whole_turn.steps <= bound.steps
+
+
+def check_warnings(agent: Agent) -> None:
+    """Each is told once, of a turn or a session; a host's are told once per run."""
+    facts = [entry.data for entry in agent.session.events]
+    told = [one for one in facts if isinstance(one, BudgetNearlySpent) and one.account != "host"]
+    which = [(one.account, one.limit, one.turn if one.account == "turn" else 0) for one in told]
+    assert len(which) == len(set(which))
 
 
 async def run(seed: int) -> int:
@@ -122,6 +132,7 @@ async def run(seed: int) -> int:
             await live(agent, chance)
             if again:
                 check_turns(agent, limits.get("turn", Limits()))
+                check_warnings(agent)
                 check_invariants(agent.session)
                 calls = limits.get("session", Limits()).calls
                 assert calls is None or USAGE.of(agent.session).tree.attempts <= max(calls, before)
@@ -139,3 +150,51 @@ async def test_under_any_program_limits_hold_and_sums_add_up(seed: int, autojump
 
 async def test_budgets_are_reached_in_such_programs(autojump_clock: trio.testing.MockClock) -> None:
     assert len([seed for seed in range(100, 110) if await run(seed)]) >= 5
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def counts_no(which: str) -> Any:
+    """Attempts of one kind are not counted."""
+    whole = UsageLedger._charge
+
+    def charge(ledger: UsageLedger, given: Charge) -> None:
+        if given.outcome != which:
+            whole(ledger, given)
+        else:
+            ledger.last = given
+
+    return charge
+
+
+def one_less(accounts: Accounts, account: Any) -> dict[str, float]:
+    """A budget is looked at one call too late."""
+    found = AMOUNTS(accounts, account)
+    return {name: amount - (name in ("calls", "steps")) for name, amount in found.items()}
+
+
+AMOUNTS = Accounts.amounts
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "failed attempts, and so their retries, are not counted": (UsageLedger, "_charge", counts_no("failed")),
+    "interrupted attempts are not counted": (UsageLedger, "_charge", counts_no("interrupted")),
+    "sub-agents are not counted": (sub_agents, "_note", lambda told: None),
+    "a limit is met one too late": (Accounts, "amounts", one_less),
+    "what is under way does not count": (accounts, "_below", lambda agent, account: False),
+    "a warning is told with each attempt": (budgets, "TOLD", Projection("none", lambda: set[Any](), lambda s, e: s)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_planted_fault_is_found(
+    fault: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    owner, name, planted = FAULTS[fault]
+    monkeypatch.setattr(owner, name, planted)
+    for seed in range(60):
+        try:
+            await run(seed)
+        except AssertionError:
+            return
+    pytest.fail(f"no program found that {fault}")

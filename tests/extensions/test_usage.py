@@ -13,7 +13,16 @@ from tests.stage import Gate, talk
 from treadle import Agent, Answer, Call, Event, Failure, Host, MemoryStore, ScriptedModel, SessionHeader, subagent, tool
 from treadle.errors import ConfigError
 from treadle.extensions.budgets import Budgets, Limits, declared_budgets
-from treadle.extensions.usage import USAGE, Price, Spent, SubAgentUsage, count_sub_agents, prices_declared, read_prices
+from treadle.extensions.usage import (
+    USAGE,
+    Price,
+    Spent,
+    SubAgentUsage,
+    UsageLedger,
+    count_sub_agents,
+    prices_declared,
+    read_prices,
+)
 from treadle.hooks import LLM_STREAM
 from treadle.models import SOURCES, RetryPolicy, Source, Text, Usage, UsageReport, UserMessage, joined_usage
 from treadle.session import (
@@ -117,6 +126,17 @@ async def test_a_log_that_was_stored_and_read_says_the_same() -> None:
     (_, events), _ = await lived()
     again = [decode_event(encode_event(entry)) for entry in events]
     assert USAGE.over(again).tree == USAGE.over(events).tree
+
+
+@pytest.mark.rule("B4")
+async def test_a_sum_that_was_kept_as_json_goes_on_as_if_it_had_not_been() -> None:
+    (_, events), _ = await lived()
+    for cut in range(0, len(events), 7):
+        kept = msgspec.json.encode(USAGE.over(events[:cut]))
+        used = msgspec.json.decode(kept, type=UsageLedger)
+        for entry in events[cut:]:
+            used.take(entry)
+        assert used == USAGE.over(events)
 
 
 @pytest.mark.rule("B4")

@@ -14,7 +14,9 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 import msgspec
 
 from treadle import Event, SessionHeader
+from treadle.extensions.budgets import BudgetNearlySpent
 from treadle.extensions.compaction import SummarySource
+from treadle.extensions.usage import SubAgentUsage
 from treadle.session import FORMAT_VERSION, Append, EventType, OpenSum, Replace, known_types
 from treadle.session.codec import HEADER_TAG
 from treadle.session.upgrade import FIRST_VERSION, STEPS
@@ -26,12 +28,15 @@ PAGE = "docs/log-format.md"
 ENTERING = "How an event enters the history"
 BROUGHT = (SummarySource,)
 """Members of structures that are registered when their extension is imported, as it is here."""
+OF_EXTENSIONS = (BudgetNearlySpent, SubAgentUsage)
+"""The events of the extensions that ship with the core."""
 PLAIN: dict[object, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any JSON"}
 
 
 def document() -> str:
     """The whole document, as Markdown."""
     core = [known for known in known_types() if known.core]
+    others = [known for data in OF_EXTENSIONS for known in known_types() if known.data is data]
     parts = [
         INTRODUCTION,
         "## The header\n\n" + _about(SessionHeader) + _header_table(),
@@ -39,8 +44,10 @@ def document() -> str:
         f"### {ENTERING}\n\n" + _members((Append, Replace), "kind"),
         "## Event types\n\n" + _overview(core),
         *[_event(known) for known in core],
+        "## Event types of extensions\n\nWhoever does not know them skips them: they are ignorable (S2).",
+        *[_event(known) for known in others],
         "## Structures\n",
-        *[_structure(kind) for kind in _reached([known.data for known in core])],
+        *[_structure(kind) for kind in _reached([known.data for known in [*core, *others]])],
         VERSIONING.format(first=FIRST_VERSION, current=FORMAT_VERSION, steps=_steps()),
     ]
     return "\n\n".join([part.strip() for part in parts]) + "\n"

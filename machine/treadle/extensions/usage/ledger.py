@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+import msgspec
 
 from ...models import Usage
 from ...session import (
@@ -29,9 +29,10 @@ PER_TOKEN = 4
 """Characters per token of what nobody has counted yet."""
 
 
-@define(eq=False)
-class UsageLedger:
+class UsageLedger(msgspec.Struct, omit_defaults=True):
     """What a session used so far. What a fork inherited was used by its parent, and is not counted.
+
+    It is a struct of plain values, so that it can be kept as JSON and gone on with.
 
     Attributes:
         own: of the session's own attempts.
@@ -45,10 +46,10 @@ class UsageLedger:
         last: the latest attempt, as it was charged.
     """
 
-    own: Spent = field(factory=Spent)
-    below: Spent = field(factory=Spent)
-    turn: Spent = field(factory=Spent)
-    turn_below: Spent = field(factory=Spent)
+    own: Spent = msgspec.field(default_factory=Spent)
+    below: Spent = msgspec.field(default_factory=Spent)
+    turn: Spent = msgspec.field(default_factory=Spent)
+    turn_below: Spent = msgspec.field(default_factory=Spent)
     number: int = 0
     turn_open: bool = False
     step_counted: bool = False
@@ -57,7 +58,7 @@ class UsageLedger:
     _model: str = UNKNOWN
     _began: int = 0
     _active: int = 0
-    _nodes: dict[int, int] = field(factory=dict[int, int])
+    _nodes: dict[int, int] = msgspec.field(default_factory=dict[int, int])
     _size: int = 0
     _input: tuple[int, int] = (0, 0)
     _output: tuple[int, int] = (1, PER_TOKEN)

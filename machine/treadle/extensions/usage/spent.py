@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import define, field
+import msgspec
 
 from ...models import Usage, joined_usage
 from .charge import Charge
 from .prices import Prices
 
 
-@define
-class Spent:
+class Spent(msgspec.Struct, omit_defaults=True):
     """What several attempts used together; every attempt counts, failed and interrupted ones included.
 
     Attributes:
@@ -34,8 +33,8 @@ class Spent:
     unreported: int = 0
     input: int = 0
     output: int = 0
-    reported: dict[str, Usage] = field(factory=dict[str, Usage])
-    guessed: dict[str, Usage] = field(factory=dict[str, Usage])
+    reported: dict[str, Usage] = msgspec.field(default_factory=dict[str, Usage])
+    guessed: dict[str, Usage] = msgspec.field(default_factory=dict[str, Usage])
 
     def add(self, charge: Charge) -> None:
         """Count one attempt."""
