@@ -48,7 +48,7 @@ from treadle.extensions.compaction import (
     SummarySource,
     declared_compaction,
 )
-from treadle.hooks import PRE_STEP, Enter, Scope
+from treadle.hooks import PRE_STEP, REQUEST_ERROR, Enter, Retry, Scope
 from treadle.models import HookSource, Text
 from treadle.session import Replace, UserMessageAdded, encode_event
 from treadle.words.messages import check_user_message
@@ -323,6 +323,12 @@ async def test_who_decides_about_a_failure_before_is_followed_and_other_failures
         assert isinstance(end, Errored)
         assert end.failure.code == "RATE_LIMIT"
         assert replacements(s.agent) == []
+    script = ["a", Failure("too long", "CONTEXT_WINDOW_EXCEEDED"), "b"]
+    async with stage(*script, host=compacting(summarize=short, keep_turns=0)) as s:
+        await ask(s, "q")
+        s.host.on(REQUEST_ERROR, lambda failed, proceed: Retry())
+        await ask(s, "on")
+        assert (s.ends, replacements(s.agent)) == (["completed"] * 2, [])
 
 
 FAILING: list[Any] = [

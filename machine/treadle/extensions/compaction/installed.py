@@ -206,7 +206,7 @@ class Installed:
         return Retry()
 
     def _is_mine(self, agent: Agent) -> bool:
-        return nearest_compactor(agent.scope) is self
+        return agent.scope.shown[nearest_compactor] is self
 
     def _keeper(self, agent: Agent) -> Keeper:
         keeper = self._keepers.get(agent)
