@@ -29,8 +29,8 @@ class BareModel:
     @property
     def name(self) -> str:
         """The recorded adapter's."""
-        answers = [one.data for one in self.recording.events if type(one.data) is AssistantMessageAdded]
-        return next((data.message.adapter for data in answers if data.message.adapter), "recorded")
+        answers = (one.data.message for one in self.recording.events if type(one.data) is AssistantMessageAdded)
+        return next((answer.adapter for answer in answers if answer.adapter), "recorded")
 
     async def model_info(self, model: str) -> ModelInfo:
         """See ``ModelAdapter.model_info``."""
@@ -51,6 +51,16 @@ def serve(host: Host, recording: Recording) -> None:
     asked = recorded_config(recording)
     if not host.models.providers and asked is not None and asked.provider is not None:
         host.models.register(asked.provider, BareModel(recording))
+
+
+def unserved(host: Host, options: AgentOptions, recording: Recording) -> str | None:
+    """Why no request could be made: neither the agent's route nor the recorded one is served; else ``None``."""
+    asked = recorded_config(recording)
+    wanted = [name for name in (options.provider, asked.provider if asked is not None else None) if name is not None]
+    if asked is None or any(host.models.route(name) is not None for name in wanted):
+        return None
+    known = ", ".join(host.models.providers) or "none"
+    return f"no adapter serves provider {wanted[0]!r} (known: {known}): have make_agent register one"
 
 
 def fields_of(made: object, recording: Recording) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from treadle.models import ModelAdapter, Models, RetryPolicy
 from ..exploration.stepper import Stepper, Stuck
 from .acts import Act, act, from_outside, make_splice, make_stop
 from .differences import Difference
-from .furnishing import fields_of, serve
+from .furnishing import fields_of, serve, unserved
 from .outside import Stop
 from .plays import Body, Play, Question, RecordedModel
 from .recording import Life, Recording, job_of
@@ -194,6 +194,9 @@ class Stage:
         except Exception as error:
             raise MakingFailed(f"making the agent failed: {type(error).__name__}: {error}") from error
         assert self.root is not None
+        lacking = unserved(self.host, self.root.agent.options, self.recording)
+        if lacking is not None:
+            raise MakingFailed(lacking)
         unapproved = any("and nobody can give it here" in str(entry.data) for entry in self.recording.events)
         self.host.approver = None if unapproved else self._approve
 

@@ -59,11 +59,14 @@ class Track:
     questions: list[Question] = field(factory=list[Question])
     performed: set[int] = field(factory=set[int])
     _attempts: list[int] = field(factory=list[int])
+    _results: dict[str, Event] = field(factory=dict[str, Event])
 
     def __attrs_post_init__(self) -> None:
         life, events = self.life, self.recording.events
         self.stops = self.stops or stops_of(events, life)
         self.due = life.start
+        lived = events[life.start : life.end]
+        self._results = {one.data.call_id: one for one in lived if type(one.data) is ToolResultAdded}
         self._attempts = [
             seq for seq in range(life.start, life.end)
             if type(events[seq].data) in (AssistantMessageAdded, AssistantAttempt)
@@ -112,10 +115,7 @@ class Track:
         place = self.pairing.live.known.get(live_call_id)
         order = self.pairing.recorded.order
         recorded = order[place] if place is not None and place < len(order) else live_call_id
-        for entry in self.recording.events[self.life.start : self.life.end]:
-            if type(entry.data) is ToolResultAdded and entry.data.call_id == recorded:
-                return entry
-        return None
+        return self._results.get(recorded)
 
     # --- side by side -------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,9 @@ class Track:
         return play
 
     def shield_bodies(self) -> None:
-        """Let the bodies outlast a cancel that did so when they were recorded."""
+        """Let the bodies outlast a cancel that did so when they were recorded; what is over is forgotten."""
+        self.bodies = [body for body in self.bodies if not body.over]
+        self.plays = [play for play in self.plays if not play.over]
         for body in self.bodies:
             if not body.over and body.result is None:
                 entry = self.result_of(body.run.call.call_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.specs.rehearsal.recorded_agent import make_agent
-from treadle import Host, MisuseError
+from treadle import Host, MisuseError, ScriptedModel
 from treadle_specs.rehearsal import rehearse
 
 SESSIONS = Path(__file__).parent / "sessions"
@@ -86,6 +86,15 @@ def test_a_maker_that_takes_something_else_is_told() -> None:
     (one,) = rehearse(SESSION, lambda: None).sessions  # type: ignore[arg-type, misc]  # pyright: ignore[reportArgumentType]
     assert one.trouble is not None
     assert "positional argument" in one.trouble
+
+
+def test_a_route_that_nobody_serves_is_told() -> None:
+    def make(host: Host) -> None:
+        host.models.register("another", ScriptedModel())
+
+    (one,) = rehearse(SESSION, make).sessions
+    assert one.trouble is not None
+    assert "no adapter serves provider 'scripted' (known: another)" in one.trouble
 
 
 def test_a_report_fails_a_test_that_checks_it() -> None:
