@@ -77,21 +77,18 @@ def test_every_fault_of_the_example_is_tried(example: Any) -> None:
     assert set(LINES) == set(example.FAULTS)
 
 
-def test_the_fixture_takes_the_options_of_the_command_line() -> None:
-    words = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(FOLDER),
-        "-c",
-        "/dev/null",
-        str(FOLDER / "test_travel.py"),
-    ]
-    chosen = ["-k", "sound", "--agent-only", "cancel at 8", "-rP"]
+@pytest.mark.slow
+@pytest.mark.parametrize(("only", "status"), [("cancel at 8", 0), ("explode at 8", 1)])
+def test_the_fixture_takes_the_options_of_the_command_line(only: str, status: int) -> None:
+    words = ["-q", "-rP", "-p", "no:cacheprovider", "-p", "no:xdist", str(FOLDER / "test_travel.py"), "-k", "sound"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, *chosen], capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, "-m", "pytest", *words, "--agent-only", only],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=FOLDER,
     )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "2 runs in" in run.stdout
-    assert "nothing was found" in run.stdout
+    assert run.returncode == status, run.stdout + run.stderr
+    assert ("2 runs in" in run.stdout) is (status == 0)
+    assert ("no disturbance: 'explode at 8'" in run.stdout) is (status == 1)

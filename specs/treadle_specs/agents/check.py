@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import resource
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -27,7 +26,7 @@ from .report import Finding, Report
 from .run import Run, Seen
 from .scenario import Scenario, Turn, as_scenario
 from .seams import seams
-from .starvation import ASLEEP, interrupting
+from .starvation import interrupting
 from .sweeps import SWEEPS, baseline_of, disturbances, sweeps_of
 
 ORDERS = 20
@@ -140,7 +139,7 @@ class _Check:
         """One run; a second one, where the loop's thread slept, names the call."""
         self.run = Run(subject, disturbance, baseline, children=self.children)
         seen = self.run.play()
-        if seen.asleep > ASLEEP and not any([problem.kind == "blocks" for problem in seen.problems]):
+        if seen.slept and not any([problem.kind == "blocks" for problem in seen.problems]):
             self.run = Run(subject, disturbance, baseline, children=self.children, profiled=True)
             again = self.run.play()
             seen.problems += [problem for problem in again.problems if problem.kind == "blocks"]
@@ -214,6 +213,11 @@ class _Check:
 @contextmanager
 def _many_files() -> Generator[None]:
     """What a dead process held open stays open here where nobody can close it: there has to be room for that."""
+    try:
+        import resource
+    except ImportError:  # where there is none, there is no such limit
+        yield
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:

@@ -68,7 +68,7 @@ class Seen:
         sites: where what was called is defined.
         free: what could be taken at each rest.
         tasks: the tasks of the user's that stood at the end.
-        asleep: the longest that a batch of tasks slept, in seconds.
+        slept: whether a batch of tasks slept for too long.
     """
 
     problems: list[Problem] = field(factory=list[Problem])
@@ -83,7 +83,7 @@ class Seen:
     sites: dict[tuple[str, str], Site] = field(factory=dict[tuple[str, str], Site])
     free: list[dict[Key, tuple[float, Site | None]]] = field(factory=list[Any])
     tasks: Counter[str] = field(factory=Counter[str])
-    asleep: float = 0.0
+    slept: bool = False
 
 
 class _Over(Exception):
@@ -149,7 +149,7 @@ class Run:
                 self._give_up()
         notes.look_for_sleep()
         self.starving.close()
-        seen.problems, seen.free, seen.asleep = notes.problems, notes.free, self.starving.asleep
+        seen.problems, seen.free, seen.slept = notes.problems, notes.free, self.starving.slept
         seen.calls, seen.sites = self.faults.calls, self.faults.sites
         return seen
 

@@ -21,6 +21,8 @@ from .sites import Site, of_stack
 
 ASLEEP = 0.03
 """Seconds that the thread may sleep within one batch of tasks."""
+UNTOLD = 10
+"""How many times that it may where the system does not tell sleeping from waiting for a processor."""
 LONGEST = 1.5
 """Real seconds after which a batch that sleeps is interrupted."""
 COMPUTING = 3.0
@@ -57,6 +59,7 @@ class Starvation:
         self._file = -1
         with suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+        self._most = ASLEEP if self._file >= 0 else UNTOLD * ASLEEP
 
     def close(self) -> None:
         """Watch no more."""
@@ -93,17 +96,21 @@ class Starvation:
         elif event in ("c_return", "c_exception") and self._entered:
             _, before = self._entered.pop()
             slept = self._slept() - before
-            site = (
-                of_stack(frame) if slept > ASLEEP / 2 else None
-            )  # a thread that computes keeps the lock for some 5 ms
+            # one that waits for a thread that computes waits for some 5 ms, and no call does that for long
+            site = of_stack(frame) if slept > self._most / 2 else None
             if site is not None:
                 self.sites[site] = self.sites.get(site, 0.0) + slept
+
+    @property
+    def slept(self) -> bool:
+        """Whether a batch slept for too long."""
+        return self.asleep > self._most
 
     @property
     def site(self) -> Site | None:
         """The user's line that slept longest, if it was too long."""
         worst = max(self.sites, key=lambda site: self.sites[site], default=None)
-        return worst if worst is not None and self.sites[worst] > ASLEEP else None
+        return worst if worst is not None and self.sites[worst] > self._most else None
 
 
 @contextmanager
@@ -114,7 +121,8 @@ def interrupting(current: Callable[[], Starvation | None], stuck: Callable[[Site
         current: the watch of the run that is under way.
         stuck: told where a batch was when it was interrupted.
     """
-    if threading.current_thread() is not threading.main_thread():
+    able = hasattr(signal, "pthread_kill") and hasattr(time, "pthread_getcpuclockid")
+    if not able or threading.current_thread() is not threading.main_thread():
         yield
         return
     over, main = threading.Event(), threading.get_ident()
