@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,6 +24,8 @@ Pack = Callable[[bytes], bytes]
 PRIVATE_DIRECTORY = 0o700
 AT_ONCE = 8
 """Short writes in threads of their own; more wait for trio's limiter."""
+PIECE = 1 << 17
+"""Bytes that are read at a time of what is not read whole."""
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
@@ -97,6 +99,13 @@ def open_regular(path: Path) -> int:
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
     return descriptor
+
+
+def read_range(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from one position to another, or to its end, in pieces."""
+    while start < end and (piece := os.pread(descriptor, min(PIECE, end - start), start)):
+        yield piece
+        start += len(piece)
 
 
 def read_all(path: Path) -> tuple[bytes, os.stat_result]:
@@ -233,6 +242,11 @@ class AppendFile:
         raise SessionLocked(
             f"{self.path} {what} by somebody else; nothing is written to it (P2): open the session again"
         )
+
+    @property
+    def end(self) -> int:
+        """How many of its bytes count."""
+        return self._end
 
     @property
     def status(self) -> os.stat_result:
