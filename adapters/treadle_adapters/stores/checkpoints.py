@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
-from .files import read_all, write_whole
+from .files import open_regular, write_whole
 
 VERSION = 1
 SUFFIX = ".checkpoint"
@@ -65,20 +66,20 @@ class Checkpoint:
 def read_checkpoint(path: Path, session: str) -> Checkpoint | None:
     """The checkpoint of a session as far as it is sound in itself; ``None`` where it is missing or doubtful."""
     try:
-        data, _ = read_all(path)
+        with os.fdopen(open_regular(path), "rb") as file:
+            lines = file.readlines()  # many short ones: no long copy holds up other threads
     except OSError:
         return None
-    body, _, seal = data.rpartition(b"\n")
-    if seal.decode("ascii", "replace") != _seal(body):
+    if len(lines) < 2 or _seal(lines[:-1]) != lines.pop():  # a head and a seal
         return None
-    first, *state = body.split(b"\n")
     try:
-        head = _HEAD.decode(first)
+        head = _HEAD.decode(lines[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     if (head.version, head.session) != (VERSION, session):
         return None
-    return Checkpoint(head.count, head.end, head.lines, head.stretches, head.places, state, len(data))
+    weight = sum(map(len, lines))
+    return Checkpoint(head.count, head.end, head.lines, head.stretches, head.places, lines[1:], weight)
 
 
 def write_checkpoint(path: Path, session: str, checkpoint: Checkpoint) -> int:
@@ -89,10 +90,9 @@ def write_checkpoint(path: Path, session: str, checkpoint: Checkpoint) -> int:
     """
     one = checkpoint
     head = _Head(VERSION, session, one.count, one.end, one.lines, one.stretches, one.places)
-    body = b"\n".join([msgspec.json.encode(head), *one.state])
-    data = body + b"\n" + _seal(body).encode()
-    write_whole(path, data, durable=False)
-    return len(data)
+    lines = [line + b"\n" for line in (msgspec.json.encode(head), *one.state)]
+    write_whole(path, [*lines, _seal(lines)], durable=False)
+    return sum(map(len, lines))
 
 
 def remove_checkpoint(path: Path) -> None:
@@ -101,8 +101,11 @@ def remove_checkpoint(path: Path) -> None:
         path.unlink()
 
 
-def _seal(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+def _seal(lines: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+    return digest.hexdigest().encode()
 
 
 @define

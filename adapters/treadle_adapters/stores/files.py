@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -115,13 +115,13 @@ def read_all(path: Path) -> tuple[bytes, os.stat_result]:
         return file.read(), status
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool) -> None:
+def write_whole(path: Path, data: bytes | Iterable[bytes], *, durable: bool) -> None:
     """Put a file in place, whole or not at all: a unique temporary beside it, then a rename."""
     temporary = path.parent / f".{path.name[:100]}.{new_id()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())

@@ -255,10 +255,11 @@ def _follow(path: Path, teller: _Teller) -> int:
 def _write_page(path: Path, out: Path, before: int | None) -> int:
     if out.exists() and out.samefile(path):
         raise MisuseError(f"{out} is the session itself: give --html another name")
-    size, page = PAGE, b""
-    while not page or (len(page) > LARGEST and size > SCREEN):
-        session = read_end(path, size, before, unpacked(path))
-        page, size = _page(session), size // 2
+    size, text = PAGE, unpacked(path)
+    session = read_end(path, size, before, text)
+    while len(page := _page(session)) > LARGEST and size > SCREEN:
+        size //= 2
+        session = read_end(path, size, before, text)
     write_private(out, page)
     if session.left_out:
         sys.stderr.write(f"treadle: {_left_out(session)}\n")
