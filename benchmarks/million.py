@@ -8,6 +8,8 @@ process spends between two looks of a task that is to look every few millisecond
 from __future__ import annotations
 
 import gc
+import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -68,10 +70,10 @@ def turn(session: Session, number: int) -> None:
             commit(RequestHeader(CallConfig("bench", "prebuilt"), (), "initial"))
             commit(RequestContext("bench", "prebuilt"))
         call = ToolCall(f"call-{number}-{step}", "search", '{"query":"what was asked for, in words"}')
-        content = (Text("".join(WORDS)), *([call] if step < 3 else []))  # noqa: PLR2004  # the last step asks for nothing
-        finish = Finish("stop" if step == 3 else "tool-calls")  # noqa: PLR2004
+        content = (Text("".join(WORDS)), *([call] if step < 3 else []))  # the last step asks for nothing
+        finish = Finish("stop" if step == 3 else "tool-calls")
         commit(AssistantMessageAdded(AssistantMessage(content, "bench"), f"{number}-{step}", finish, stream=_STREAM))
-        if step < 3:  # noqa: PLR2004
+        if step < 3:
             commit(ToolCallStarted(call.call_id, call.name, call.arguments))
             commit(ToolResultAdded(call.call_id, (Text("a line of a result\n" * 16),), value={"hits": number}))
         commit(StepEnd(number, step))
@@ -123,7 +125,7 @@ async def with_checkpoint() -> Path:
     """The session's directory, with a checkpoint."""
     _, directory = million()
     if not (directory / "million.checkpoint").exists():
-        await resume(directory, Meter())
+        await take_up(directory, Meter())
     return directory
 
 
@@ -140,7 +142,7 @@ class Beat:
             self.worst = max(self.worst, time.process_time() - before)
 
 
-async def resume(directory: Path, meter: Meter, beat: Beat | None = None) -> None:
+async def take_up(directory: Path, meter: Meter, beat: Beat | None = None) -> None:
     """Take the session up, and let it go again."""
     async with trio.open_nursery() as nursery, Host(store=JsonlStore(directory)) as host:
         if beat is not None:
@@ -158,21 +160,21 @@ async def resume(directory: Path, meter: Meter, beat: Beat | None = None) -> Non
 async def resumed_whole() -> Sample:
     """CPU seconds of a resume that reads every event, and makes a checkpoint."""
     meter = Meter()
-    await resume(without_checkpoint(), meter)
+    await take_up(without_checkpoint(), meter)
     return Sample(meter.cpu)
 
 
 async def resumed_from_a_checkpoint() -> Sample:
     """CPU seconds of a resume from a checkpoint."""
     directory, meter = await with_checkpoint(), Meter()
-    await resume(directory, meter)
+    await take_up(directory, meter)
     return Sample(meter.cpu)
 
 
 async def stall() -> Sample:
     """The longest that the loop was held up by a resume that reads every event."""
     beat = Beat()
-    await resume(without_checkpoint(), Meter(), beat)
+    await take_up(without_checkpoint(), Meter(), beat)
     return Sample(beat.worst * 1e3)
 
 
@@ -220,14 +222,13 @@ async def _held(store: SessionStore | None) -> float:
 
 def _command(*words: str) -> float:
     command = [sys.executable, "-m", "treadle_cli", *words]
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = _children()
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=kept)
     return _children() - before
 
 
 def _children() -> float:
-    import resource
-
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
