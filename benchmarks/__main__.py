@@ -13,7 +13,19 @@ from attrs import asdict
 
 from .measure import ROUNDS, Benchmark, Row, measure
 
-MODULES = ("turns", "steps", "extensions", "chunks", "agents", "adapters", "streams", "stores", "telemetry", "servers")
+MODULES = (
+    "turns",
+    "steps",
+    "extensions",
+    "chunks",
+    "agents",
+    "adapters",
+    "streams",
+    "stores",
+    "million",
+    "telemetry",
+    "servers",
+)
 """Each has a list ``BENCHMARKS``; one that is not there, or whose library is not, is left out."""
 
 _SIGNS = {"ratio": "≤", "at-most": "≤", "at-least": "≥"}

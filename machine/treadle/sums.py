@@ -44,13 +44,16 @@ class OpenSum(Generic[T]):
         base: marker class that all members inherit.
         opaque: class that carries unknown members.
         tag_field: the key that holds the tag on the wire (S7).
+
+    Attributes:
+        known: the members by their tags.
     """
 
     def __init__(self, base: type[T], opaque: Callable[[dict[str, Any]], T], tag_field: str) -> None:
         self.base = base
         self.tag_field = tag_field
         self._opaque = opaque
-        self._members: dict[str, type[T]] = {}
+        self.known: dict[str, type[T]] = {}
         _SUMS[base] = cast("OpenSum[Any]", self)
 
     def register(self, member: C) -> C:
@@ -64,15 +67,15 @@ class OpenSum(Generic[T]):
             raise MisuseError(
                 f"{member.__name__} must be a msgspec.Struct and {self.base.__name__} with tag_field={self.tag_field!r}"
             )
-        if config.tag in self._members:
+        if config.tag in self.known:
             raise MisuseError(f"{self.base.__name__} has a member tagged {config.tag!r} already")
-        self._members[config.tag] = member
+        self.known[config.tag] = member
         return member
 
     @property
     def members(self) -> tuple[type[T], ...]:
         """The known members, in the order of registration."""
-        return tuple(self._members.values())
+        return tuple(self.known.values())
 
     @classmethod
     def of(cls, base: type) -> OpenSum[Any] | None:
@@ -88,13 +91,9 @@ class OpenSum(Generic[T]):
         tag = raw.get(self.tag_field) if isinstance(raw, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         if not isinstance(tag, str):
             raise InvalidData(f"a {self.base.__name__} needs an object with text under {self.tag_field!r}")
-        member = self._members.get(tag)
-        if member is None:
-            return self._opaque(cast("dict[str, Any]", raw))
-        try:
-            return msgspec.convert(raw, member, dec_hook=decode_hook)
-        except msgspec.ValidationError as error:
-            raise InvalidData(f"{tag}: {error}") from error
+        if tag in self.known:
+            return decode_hook(self.base, raw)
+        return self._opaque(cast("dict[str, Any]", raw))
 
     def check(self, member: T, path: str = "$") -> None:
         """Check that reading gives back exactly what is written (S1).
@@ -115,6 +114,7 @@ class OpenSum(Generic[T]):
 
 
 _SUMS: dict[type, OpenSum[Any]] = {}
+_convert = msgspec.convert
 
 
 def decode_hook(kind: type, raw: Any) -> Any:
@@ -122,7 +122,14 @@ def decode_hook(kind: type, raw: Any) -> Any:
     family = _SUMS.get(kind)
     if family is None:
         raise TypeError(f"no open sum is known for {kind!r}")
-    return family.build(raw)
+    tag = raw.get(family.tag_field) if type(raw) is dict else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    member = family.known.get(tag) if isinstance(tag, str) else None
+    if member is None:
+        return family.build(raw)
+    try:
+        return _convert(raw, member, dec_hook=decode_hook)
+    except msgspec.ValidationError as error:
+        raise InvalidData(f"{tag}: {error}") from error
 
 
 def encode_hook(value: Any) -> Any:

@@ -46,31 +46,3 @@ class Snapshot(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Snapshot({list(self)!r})"
-
-
-class Live(Sequence[T], Generic[T]):
-    """A read-only view of a list as it is at the time of each look."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: list[T]) -> None:
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._items)
-
-    def __reversed__(self) -> Iterator[T]:
-        return reversed(self._items)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        return self._items[index]
-
-    def __repr__(self) -> str:
-        return f"Live({self._items!r})"

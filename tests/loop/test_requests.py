@@ -26,6 +26,7 @@ from treadle.hooks import PRE_STEP, REQUEST, REQUEST_ERROR, SYSTEM_PROMPT_ASSEMB
 from treadle.loop.request_state import restore_requests
 from treadle.models import CallConfig, ModelInfo, Models, ToolSchema
 from treadle.session import RequestContext, RequestHeader, Surface, SystemMessageAdded, TurnStart
+from treadle.session.repair import end_of_log
 
 
 @tool
@@ -115,11 +116,11 @@ def test_request_state_is_read_back_from_a_log() -> None:
         Event("request/header", 2, 0, RequestHeader(config, (), "change")),
         Event("request/context", 3, 0, RequestContext("p", "m")),
     ]
-    state = restore_requests(events, None)
+    state = restore_requests(end_of_log(events), None)
     assert (state.header, state.context, state.fresh) == (events[2].data, events[3].data, True)
-    assert restore_requests([], config).override is config
-    assert restore_requests(events[:1], None).header is None
-    assert restore_requests([events[1], Event("turn/start", 2, 0, TurnStart(1))], None).context is None
+    assert restore_requests(end_of_log([]), config).override is config
+    assert restore_requests(end_of_log(events[:1]), None).header is None
+    assert restore_requests(end_of_log([events[1], Event("turn/start", 2, 0, TurnStart(1))]), None).context is None
 
 
 @pytest.mark.rule("Q2", "Q11", "L4")

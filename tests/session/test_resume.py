@@ -387,8 +387,7 @@ def test_loading_twice_the_events_takes_twice_the_work() -> None:
         sys.setprofile(count)
         try:
             again = Session(header, map(decode_event, lines))
-            end_of_log(again.events)
-            restore_requests(again.events, None)
+            restore_requests(end_of_log(again.events), None)
         finally:
             sys.setprofile(None)
         return calls

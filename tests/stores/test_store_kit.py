@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-@pytest.mark.rule("P1", "P2", "P3", "P5", "P6")
+@pytest.mark.rule("P1", "P2", "P3", "P5", "P6", "S11")
 @pytest.mark.parametrize(("kind", "check"), CASES)
 def test_a_store_keeps_each_promise(kind: Kind, check: Check) -> None:
     run_check(check, kind.make, kind.faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,6 +24,8 @@ Pack = Callable[[bytes], bytes]
 PRIVATE_DIRECTORY = 0o700
 AT_ONCE = 8
 """Short writes in threads of their own; more wait for trio's limiter."""
+PIECE = 1 << 17
+"""Bytes that are read at a time of what is not read whole."""
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
@@ -99,6 +101,13 @@ def open_regular(path: Path) -> int:
     return descriptor
 
 
+def read_range(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from one position to another, or to its end, in pieces."""
+    while start < end and (piece := os.pread(descriptor, min(PIECE, end - start), start)):
+        yield piece
+        start += len(piece)
+
+
 def read_all(path: Path) -> tuple[bytes, os.stat_result]:
     """A file's bytes, and its status at that time."""
     with os.fdopen(open_regular(path), "rb") as file:
@@ -106,13 +115,13 @@ def read_all(path: Path) -> tuple[bytes, os.stat_result]:
         return file.read(), status
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool) -> None:
+def write_whole(path: Path, data: bytes | Iterable[bytes], *, durable: bool) -> None:
     """Put a file in place, whole or not at all: a unique temporary beside it, then a rename."""
     temporary = path.parent / f".{path.name[:100]}.{new_id()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -233,6 +242,11 @@ class AppendFile:
         raise SessionLocked(
             f"{self.path} {what} by somebody else; nothing is written to it (P2): open the session again"
         )
+
+    @property
+    def end(self) -> int:
+        """How many of its bytes count."""
+        return self._end
 
     @property
     def status(self) -> os.stat_result:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
 from treadle import StoreFailure
 
 LEVEL = 3
+PIECE = 1 << 16
+"""Bytes that are unpacked at a time."""
 
 
 @frozen
@@ -44,26 +47,51 @@ def pack(payload: bytes) -> bytes:
     return _zstandard().ZstdCompressor(level=LEVEL, write_checksum=True).compress(payload)
 
 
+@define
+class Frames:
+    """The frames of a compressed file, one by one.
+
+    Attributes:
+        data: the file.
+        end: how many of its bytes the frames take that were given so far.
+        torn: ``half frame`` or ``NUL run`` when an interrupted write follows them.
+        damage: what is wrong with the frame that follows them.
+    """
+
+    data: bytes
+    end: int = 0
+    torn: str | None = None
+    damage: str | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The text of each frame that is whole, up to one that is not."""
+        zstandard = _zstandard()
+        decompressor = zstandard.ZstdDecompressor()
+        view = memoryview(self.data)
+        while self.end < len(self.data):
+            frame, at, parts = decompressor.decompressobj(), self.end, list[bytes]()
+            try:
+                while at < len(self.data) and not frame.eof:
+                    parts.append(frame.decompress(view[at : at + PIECE]))
+                    at = min(at + PIECE, len(self.data))
+            except zstandard.ZstdError as error:
+                if bytes(view[self.end :]).strip(b"\0"):
+                    self.damage = str(error)
+                else:
+                    self.torn = "NUL run"
+                return
+            if not frame.eof:
+                self.torn = "half frame"
+                return
+            self.end = at - len(frame.unused_data)
+            yield b"".join(parts)
+
+
 def unpack(data: bytes) -> Unpacked:
     """Unpack frame after frame, as far as they are whole."""
-    zstandard = _zstandard()
-    decompressor = zstandard.ZstdDecompressor()
-    parts: list[bytes] = []
-    end = 0
-    while end < len(data):
-        rest = data[end:]
-        frame = decompressor.decompressobj()
-        try:
-            text = frame.decompress(rest)
-        except zstandard.ZstdError as error:
-            if not rest.strip(b"\0"):
-                return Unpacked(b"".join(parts), end, torn="NUL run")
-            return Unpacked(b"".join(parts), end, damage=str(error))
-        if not frame.eof:
-            return Unpacked(b"".join(parts), end, torn="half frame")
-        parts.append(text)
-        end = len(data) - len(frame.unused_data)
-    return Unpacked(b"".join(parts), end)
+    frames = Frames(data)
+    text = b"".join(list(frames))
+    return Unpacked(text, frames.end, frames.torn, frames.damage)
 
 
 def unpack_beginning(data: bytes, limit: int) -> bytes:

@@ -7,7 +7,8 @@ session is written, ``<id>.lock`` beside it names the writer. Everything that bl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -19,9 +20,11 @@ from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, Sess
 from treadle.session import (
     WINDOW,
     BatchWriter,
+    Intake,
     Listing,
     OpenSession,
     StoredSession,
+    Taken,
     TornTail,
     encode_event,
     encode_header,
@@ -30,15 +33,18 @@ from treadle.session import (
 )
 from treadle.session import session_id as checked_id
 
+from .checkpoints import SUFFIX, remove_checkpoint
 from .files import AppendFile, Write, in_thread, make_directory, read_all, sync_directory, to_end, write_whole
 from .frames import pack, unpack
+from .jsonl_archive import JsonlArchive
+from .jsonl_intake import PACKED, PLAIN, read_in
 from .jsonl_listing import list_directory
 from .jsonl_records import Parsed, parse
 from .locks import FileLock
 
 T = TypeVar("T")
 Fsync = Literal["always", "flush", "never"]
-PLAIN, PACKED, LOCK = ".jsonl", ".jsonl.zst", ".lock"
+LOCK = ".lock"
 
 
 @frozen
@@ -47,11 +53,14 @@ class _Sink:
 
     file: AppendFile
     fsync: Fsync
+    archive: JsonlArchive
 
-    async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:  # noqa: ARG002  # the file knows its end
+    async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         sync = self.fsync == "always" or (durable and self.fsync == "flush")
         payload = b"\n".join(records) + b"\n" if records else b""
+        start = self.file.end
         await in_thread(lambda: self.file.append(payload, sync=sync))
+        self.archive.stored(first, len(records), start, self.file.end)
         return durable or sync
 
     async def release(self) -> None:
@@ -138,15 +147,57 @@ class JsonlStore:
         packs = pack if path.name.endswith(PACKED) else None
         return AppendFile(path, lock, write=self._write, pack=packs)
 
-    def _writer(self, session_id: str, file: AppendFile, count: int) -> BatchWriter:
-        return BatchWriter(session_id, _Sink(file, self.fsync), count, window=self._window)
+    def _writer(
+        self, session_id: str, file: AppendFile, count: int, archive: JsonlArchive | None = None
+    ) -> BatchWriter:
+        if archive is None:
+            archive = JsonlArchive(file.path, self._beside(session_id), file.end, count, count + 1)
+        sink = _Sink(file, self.fsync, archive)
+        return BatchWriter(session_id, sink, count, window=self._window, archive=archive)
+
+    def _beside(self, session_id: str) -> Path:
+        return self.directory / (session_id + SUFFIX)
 
     async def open_write(self, session_id: str) -> OpenSession:
         """See ``SessionStore``."""
         stored, file = await _in_thread(self._open_write, session_id)
         return OpenSession(stored, self._writer(session_id, file, len(stored.events)))
 
+    async def open_intake(self, session_id: str, intake: Intake) -> Taken:
+        """See ``ArchivingStore``."""
+        archive, torn, file = await _in_thread(self._open_intake, session_id, intake)
+        writer = self._writer(session_id, file, archive.count, archive)
+        return Taken(archive.count, torn, writer, archive)
+
     def _open_write(self, session_id: str) -> tuple[StoredSession, AppendFile]:
+        with self._opened(session_id) as file:
+            parsed, _ = self._parse(file.path)
+            if parsed.damage is not None:
+                raise parsed.damage
+            if parsed.reader.upgrades:
+                return _stored(parsed, self._upgrade(file.path, parsed, file)), file
+            self._begin(file, parsed.end, unended=parsed.unended)
+            return _stored(parsed, file.status), file
+
+    def _open_intake(self, session_id: str, intake: Intake) -> tuple[JsonlArchive, TornTail | None, AppendFile]:
+        beside = self._beside(session_id)
+        with self._opened(session_id) as file:
+            read = read_in(file.path, beside, intake)
+            if read.damage is not None:
+                raise read.damage
+            if not read.parser.reader.upgrades:
+                self._begin(file, read.end, unended=read.parser.unended)
+                archive = JsonlArchive.of(read, beside)
+            else:
+                parsed, _ = self._parse(file.path)
+                self._upgrade(file.path, parsed, file)
+                archive = JsonlArchive(file.path, beside, 0, read.parser.count, read.parser.count + 1)
+            archive.end = file.end
+            return archive, read.torn, file
+
+    @contextmanager
+    def _opened(self, session_id: str) -> Generator[AppendFile]:
+        """A session's file, locked; let go of where what is done with it fails."""
         path = self._stored_at(session_id)
         lock = self._lock(session_id)
         try:
@@ -155,17 +206,15 @@ class JsonlStore:
             lock.release()
             raise
         try:
-            parsed, _ = self._parse(path)
-            if parsed.damage is not None:
-                raise parsed.damage
-            if parsed.reader.upgrades:
-                return _stored(parsed, self._upgrade(path, parsed, file)), file
-            file.begin(parsed.end)
-            file.append(b"\n" if parsed.unended else b"", sync=self.fsync != "never")
-            return _stored(parsed, file.status), file
+            yield file
         except BaseException:
             file.close()
             raise
+
+    def _begin(self, file: AppendFile, end: int, *, unended: bool) -> None:
+        """Go on behind what counts; a last record without its newline gets it."""
+        file.begin(end)
+        file.append(b"\n" if unended else b"", sync=self.fsync != "never")
 
     def _upgrade(self, path: Path, parsed: Parsed, file: AppendFile) -> os.stat_result:
         """Rewrite a log of an older format in the current one (P5)."""
@@ -227,6 +276,7 @@ class JsonlStore:
         lock = self._lock(session_id)
         try:
             path.unlink()
+            remove_checkpoint(self._beside(session_id))
             sync_directory(self.directory)
         finally:
             lock.release()

@@ -1,6 +1,7 @@
 """The SQLite store: many sessions in one file, through ``apsw`` (§13).
 
-One connection writes, one reads, each in worker threads, so waiting for another process's transaction blocks no loop.
+One connection writes, one reads, each in worker threads, so waiting for another process's transaction blocks no loop; a
+third reads single events back (S11).
 A session's lock is a file beside the database, which dies with its owner. Each write checks the session's fence in its
 transaction: which creation of it this is, and an epoch that grows with every opening (P2).
 """
@@ -18,12 +19,24 @@ import trio
 from attrs import frozen
 
 from treadle import DuplicateSession, Event, MisuseError, SessionCorrupt, SessionHeader, SessionLocked, StoreFailure
-from treadle.session import WINDOW, BatchWriter, Listing, OpenSession, StoredSession, fork_stored, readable
+from treadle.session import (
+    WINDOW,
+    BatchWriter,
+    Intake,
+    Listing,
+    OpenSession,
+    StoredSession,
+    Taken,
+    fork_stored,
+    readable,
+)
 from treadle.session import session_id as checked_id
 
 from . import sqlite_tables as tables
+from .checkpoints import SUFFIX, remove_checkpoint
 from .files import in_thread, make_directory, to_end
 from .locks import FileLock, Identity
+from .sqlite_archive import SqliteArchive, read_in
 from .sqlite_link import Link
 
 T = TypeVar("T")
@@ -40,12 +53,14 @@ class _Sink:
     fence: tables.Fence
     lock: FileLock
     database: Identity | None
+    archive: SqliteArchive
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         del durable  # a commit always is
         if records:
             self.lock.check()
             await self.store.writing(tables.append, self.session_id, self.fence, first, records, on=self.database)
+            self.archive.stored(first, records)
         return True
 
     async def release(self) -> None:
@@ -76,6 +91,7 @@ class SqliteStore:
         durable = fsync != "never"
         self._writer_link = Link(self.path, busy, durable)
         self._reader_link = Link(self.path, busy, durable)
+        self._past_link = Link(self.path, busy, durable)
 
     # --- running on the connections -----------------------------------------------------------------------------------
 
@@ -89,6 +105,12 @@ class SqliteStore:
 
     async def _reading(self, function: Callable[..., T], *args: Any) -> T:
         return await self._run(partial(self._reader_link.run, function, *args, writes=False))
+
+    def _read_back(self, function: Callable[[tables.Connection], T]) -> T:
+        """Read in the thread that asks, on a connection that no long reading occupies."""
+        if self._closed:
+            raise StoreFailure(f"the store {self.path} is closed: older events cannot be read back")
+        return self._past_link.call(function)
 
     async def _run(self, run: Callable[[], Awaitable[T]]) -> T:
         if self._closed:
@@ -129,9 +151,16 @@ class SqliteStore:
             raise
         return self._writer(name, fence, lock, len(events))
 
-    def _writer(self, session_id: str, fence: tables.Fence, lock: FileLock, count: int) -> BatchWriter:
-        sink = _Sink(self, session_id, fence, lock, self._writer_link.database)
-        return BatchWriter(session_id, sink, count, window=self._window)
+    def _writer(
+        self, session_id: str, fence: tables.Fence, lock: FileLock, archive: SqliteArchive | int
+    ) -> BatchWriter:
+        if isinstance(archive, int):
+            archive = SqliteArchive(session_id, self._beside(session_id), self._read_back, archive)
+        sink = _Sink(self, session_id, fence, lock, self._writer_link.database, archive)
+        return BatchWriter(session_id, sink, archive.count, window=self._window, archive=archive)
+
+    def _beside(self, session_id: str) -> Path:
+        return self.path.with_name(f"{self.path.name}-checkpoints") / (session_id + SUFFIX)
 
     async def open_write(self, session_id: str) -> OpenSession:
         """See ``SessionStore``."""
@@ -148,6 +177,26 @@ class SqliteStore:
             lock.release()
             raise
         return OpenSession(stored, self._writer(name, fence, lock, len(stored.events)))
+
+    async def open_intake(self, session_id: str, intake: Intake) -> Taken:
+        """See ``ArchivingStore``."""
+        name = checked_id(session_id)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        lock = await self._lock(name)
+        try:
+            fence = await self.writing(tables.take, name)
+            read = await to_end(self._reading, read_in, name, self._beside(name), intake)
+            if read.damage is not None:
+                raise read.damage
+            archive = SqliteArchive.of(read, name, self._beside(name), self._read_back)
+            if read.reader.upgrades:
+                stored, _ = await self._reading(tables.load, name)
+                await self.writing(tables.rewrite, name, fence, stored.header, stored.events)
+                archive.chain = None
+        except BaseException:
+            lock.release()
+            raise
+        return Taken(archive.count, None, self._writer(name, fence, lock, archive), archive)
 
     async def open_read(self, session_id: str) -> StoredSession:
         """See ``SessionStore``."""
@@ -176,6 +225,7 @@ class SqliteStore:
         lock = await self._lock(name)
         try:
             await self.writing(tables.delete, name)
+            await in_thread(partial(remove_checkpoint, self._beside(name)))
         finally:
             lock.release()
 
@@ -185,6 +235,7 @@ class SqliteStore:
         with trio.CancelScope(shield=True):
             await self._writer_link.close()
             await self._reader_link.close()
+            await self._past_link.close()
 
     async def __aenter__(self) -> Self:
         return self

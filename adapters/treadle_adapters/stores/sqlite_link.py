@@ -73,6 +73,12 @@ class Link:
         async with self._turn_of_run():
             return await in_thread(lambda: self._call(deadline, writes, on, lambda db: function(db, *args)))
 
+    def call(self, function: Callable[[tables.Connection], T]) -> T:
+        """Call a function that reads with the connection in the present thread. Raises as ``run`` does."""
+        if self._process not in (0, os.getpid()):
+            raise MisuseError(f"{self.path} was opened by process {self._process}, of which this one was forked")
+        return self._call(time.monotonic() + self.busy, False, None, function)
+
     def _turn_of_run(self) -> trio.Lock:
         try:
             return self._turn.get()

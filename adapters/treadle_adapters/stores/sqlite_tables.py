@@ -180,7 +180,7 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
         count = _count(db, session_id)
     finally:
         db.execute("COMMIT")
-    reader = _reader(db, session_id, row[0])
+    reader = reader_of(db, session_id, row[0])
     place = f"{db.filename}#{session_id}"
     events: list[Event] = []
     damage: TreadleError | None = None
@@ -196,6 +196,18 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
             break
         events.append(entry)
     return StoredSession(reader.header, events, f"{row[1]}.{count}", damage=damage), reader
+
+
+def head(db: Connection, session_id: str) -> bytes:
+    """The header record of a session.
+
+    Raises:
+        SessionNotFound: it is not there.
+    """
+    row = _one(db, "SELECT CAST(header AS BLOB) FROM sessions WHERE id = ?", session_id)
+    if row is None:
+        raise _missing(db, session_id)
+    return row[0]
 
 
 def revision(db: Connection, session_id: str) -> str:
@@ -215,7 +227,7 @@ def listing(db: Connection) -> Listing:
     ).fetchall()
     for name, record, size, modified in rows:
         try:
-            reader = _reader(db, name, record)
+            reader = reader_of(db, name, record)
             good.append(Listed(reader.header, size, modified, _count(db, name), _title(db, name, reader)))
         except TreadleError as error:
             bad.append(Unreadable(str(name), error))
@@ -237,7 +249,13 @@ def _title(db: Connection, session_id: str, reader: Reader) -> str:
     return ""
 
 
-def _reader(db: Connection, session_id: str, record: bytes) -> Reader:
+def reader_of(db: Connection, session_id: str, record: bytes) -> Reader:
+    """What reads the events that stand with a header record.
+
+    Raises:
+        SessionCorrupt: it is no header, or another session's.
+        SessionFormatUnsupported: it is in another format (P5).
+    """
     place = f"{db.filename}#{session_id}"
     try:
         reader = read_header(record)

@@ -19,17 +19,26 @@ from treadle.extensions.usage import Prices, UsageLedger
 from treadle.printable import one_line, printable
 from treadle.session import encode_event
 from treadle_diagrams import SessionFile, Teller, session_page
+from treadle_diagrams.log.ending import read_end
 from treadle_diagrams.log.entries import AnyEntry, plain
-from treadle_diagrams.log.file import LineReader
+from treadle_diagrams.log.file import LineReader, read_through
 from treadle_diagrams.log.summary import summary
 
 from ..exits import Exit
 from ..prices import PricesFile, prices_of
 from ..private import write_private
-from ..stores.files import read_file
+from ..stores.files import unpacked
 from ..stores.storage import sessions_directory
 from .transcript import Transcript, clock_text
 
+LONG = 1 << 20
+"""Bytes from which on a session is long: a terminal is shown its end."""
+SCREEN = 1 << 17
+"""Bytes of a long session that a terminal is shown at a time."""
+PAGE = 8 << 20
+"""Bytes of a session that a page holds; it is about as large, and holds less where it would be much larger."""
+LARGEST = 20_000_000
+"""Bytes that a page has at most, where a part of the session can be had that is no larger."""
 GLANCE = 0.2
 """Seconds between looks at a file that is followed."""
 
@@ -43,13 +52,16 @@ def show(
     events: Annotated[bool, Parameter(negative=())] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     turn: int | None = None,
+    before: int | None = None,
+    whole: Annotated[bool, Parameter(name="--all", negative=())] = False,
     full: Annotated[bool, Parameter(negative=())] = False,
     prices: PricesFile = None,
     directory: Annotated[Path | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
 ) -> int:
     """Show a session: who said what, which tools ran, what was stopped, and what it took.
 
-    A log that a crash has damaged is shown up to the damage; the exit status is 1 then. Nothing is changed.
+    A log that a crash has damaged is shown up to the damage; the exit status is 1 then. Nothing is changed. Of a long
+    one a terminal is shown the end, and a page holds it; both say how to see what lies before.
 
     Args:
         log: the session's file, or its id; the newest session of the present project unless given.
@@ -59,18 +71,24 @@ def show(
         events: show the events of the log, one per line.
         as_json: one JSON object per line: the entries of the transcript, or with `--events` the events as stored.
         turn: show this turn only.
+        before: of a long session, show what lies before the event of this number.
+        whole: show all of a long session on a terminal as well.
         full: show long results to their end.
         prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         directory: the folder that holds sessions; that of the present project unless given.
     """
     path = _found(log, directory)
     if html is not None:
-        if follow or events or as_json or turn is not None:
-            raise MisuseError("--html shows all there is: leave --follow, --events, --json and --turn out")
-        return _write_page(path, html)
-    known = prices_of(prices)
-    teller = _Teller(_printer(events, as_json, full, known), turn, events=events)
-    return _follow(path, teller) if follow else _show(path, teller)
+        if follow or events or as_json or turn is not None or whole:
+            raise MisuseError("a page shows what fits: leave --follow, --events, --json, --turn and --all out")
+        return _write_page(path, html, before)
+    if before is not None and (follow or whole or turn is not None):
+        raise MisuseError("--before shows one part of a session: leave --follow, --all and --turn out")
+    teller = _Teller(_printer(events, as_json, full, prices_of(prices)), turn, events=events)
+    if follow:
+        return _follow(path, teller)
+    paged = before is not None or (sys.stdout.isatty() and not whole and turn is None)
+    return _show_end(path, teller, before) if paged else _show(path, teller)
 
 
 # --- which file -------------------------------------------------------------------------------------------------------
@@ -191,10 +209,25 @@ class _Teller:
 
 
 def _show(path: Path, teller: _Teller) -> int:
-    session = read_file(path)
-    teller.take(session.events)
+    """Tell all there is, from the first event on as it is read."""
+    session = read_through(path, teller.take, unpacked(path))
     teller.check()
     teller.end()
+    return _trouble(session)
+
+
+def _show_end(path: Path, teller: _Teller, before: int | None) -> int:
+    text = unpacked(path)
+    long = (path.stat().st_size if text is None else len(text)) > LONG
+    session = read_end(path, SCREEN if long else LONG, before, text)
+    if session.left_out:
+        sys.stderr.write(
+            f"treadle: {session.left_out:,} earlier events are not shown: --before {session.left_out} shows what lies "
+            "right before these, --all everything\n"
+        )
+    teller.take(session.events)
+    if not session.left_out and before is None:
+        teller.end()
     return _trouble(session)
 
 
@@ -233,11 +266,29 @@ def _follow(path: Path, teller: _Teller) -> int:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _write_page(path: Path, out: Path) -> int:
+def _write_page(path: Path, out: Path, before: int | None) -> int:
     if out.exists() and out.samefile(path):
         raise MisuseError(f"{out} is the session itself: give --html another name")
-    session = read_file(path)
-    text = session_page(session.header, session.events, session.trouble)
-    write_private(out, text.encode())
+    size, text = PAGE, unpacked(path)
+    session = read_end(path, size, before, text)
+    while len(page := _page(session)) > LARGEST and size > SCREEN:
+        size //= 2
+        session = read_end(path, size, before, text)
+    write_private(out, page)
+    if session.left_out:
+        sys.stderr.write(f"treadle: {_left_out(session)}\n")
     sys.stderr.write(f"wrote {out}\n")
     return _trouble(session)
+
+
+def _page(session: SessionFile) -> bytes:
+    notes = [_left_out(session)] if session.left_out else []
+    notes += [session.trouble] if session.trouble is not None else []
+    return session_page(session.header, session.events, "; ".join(notes) or None).encode()
+
+
+def _left_out(session: SessionFile) -> str:
+    before = session.left_out
+    return (
+        f"{before:,} earlier events are not in this page: `treadle show --html --before {before}` writes one of those"
+    )

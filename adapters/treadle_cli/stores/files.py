@@ -16,8 +16,18 @@ def read_file(path: Path) -> SessionFile:
         SessionFormatUnsupported: it is in another format (P5).
         OSError: the file cannot be read.
     """
-    if path.name.endswith(".zst"):
-        from treadle_adapters.stores.frames import unpack
+    text = unpacked(path)
+    return read_session(path) if text is None else parse_session(text, path)
 
-        return parse_session(unpack(path.read_bytes()).text, path)
-    return read_session(path)
+
+def unpacked(path: Path) -> bytes | None:
+    """The text of a file that ends in ``.zst``; ``None`` for any other, which is its own text.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not path.name.endswith(".zst"):
+        return None
+    from treadle_adapters.stores.frames import unpack
+
+    return unpack(path.read_bytes()).text

@@ -6,6 +6,8 @@ events that lie before it (P3).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -15,6 +17,7 @@ from treadle.errors import InvalidData
 from treadle.session import Reader, read_header
 
 _BLANK = b" \t\r\n\0"
+_PIECE = 1 << 18
 
 
 @frozen
@@ -34,6 +37,11 @@ class SessionFile:
     events: tuple[Event, ...]
     torn: str | None = None
     damage: TreadleError | None = None
+
+    @property
+    def left_out(self) -> int:
+        """How many events precede the first of ``events``: what was read begins with it."""
+        return self.events[0].seq if self.events else 0
 
     @property
     def trouble(self) -> str | None:
@@ -56,6 +64,10 @@ class LineReader:
     _rest: bytes = b""
     _lines: int = 0
     _found: list[Event] = field(factory=list[Event])
+
+    def at(self, number: int) -> LineReader:
+        """One that goes on with the event of a number, as if those before had been read."""
+        return LineReader(self.path, number, self._reader, b"", number + 1)
 
     @property
     def header(self) -> SessionHeader | None:
@@ -122,6 +134,34 @@ def read_session(path: str | Path) -> SessionFile:
     if path.name.endswith(".zst"):
         raise MisuseError(f"{path} is compressed: unpack it first, with `zstd -d {path.name}`")
     return parse_session(path.read_bytes(), path)
+
+
+def read_through(path: Path, tell: Callable[[list[Event]], object], text: bytes | None = None) -> SessionFile:
+    """Read a session's file as far as possible and hand its events on piece by piece; none is kept.
+
+    Args:
+        path: the file.
+        tell: takes the events.
+        text: what the file holds, where that is compressed.
+
+    Raises:
+        SessionCorrupt: not even the header can be read.
+        SessionFormatUnsupported: it is in another format (P5).
+        OSError: the file cannot be read.
+    """
+    reader = LineReader(path)
+    torn, damage = None, None
+    with path.open("rb") if text is None else BytesIO(text) as file:
+        try:
+            while data := file.read(_PIECE):
+                tell(reader.take(data))
+            torn = reader.finish()
+        except TreadleError as error:
+            damage = error
+        tell(reader.taken())
+    if reader.header is None:
+        raise damage or SessionCorrupt("the file has no header line", path=str(path), line=1)
+    return SessionFile(path, reader.header, (), torn, damage)
 
 
 def parse_session(data: bytes, path: Path) -> SessionFile:

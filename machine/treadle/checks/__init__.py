@@ -6,8 +6,18 @@ the inbox it checks. A stored log, or a seed, is driven on only when the monitor
 
 from __future__ import annotations
 
+from .intake import LogIntake, Resumed
 from .monitor import LogMonitor, SessionChecks, check_request
 from .state import Breach
 from .stored import closed_session, seeded_session
 
-__all__ = ["Breach", "LogMonitor", "SessionChecks", "check_request", "closed_session", "seeded_session"]
+__all__ = [
+    "Breach",
+    "LogIntake",
+    "LogMonitor",
+    "Resumed",
+    "SessionChecks",
+    "check_request",
+    "closed_session",
+    "seeded_session",
+]

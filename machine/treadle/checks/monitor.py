@@ -55,6 +55,11 @@ class LogMonitor:
         self._log = LogState()
 
     @property
+    def log(self) -> LogState:
+        """What it remembers of the events so far; for what keeps that and begins from it again (S11)."""
+        return self._log
+
+    @property
     def breaches(self) -> tuple[Breach, ...]:
         """Every broken rule so far, in the order of their events, but for those that only a turn's end shows."""
         return tuple(self._log.breaches)
@@ -118,15 +123,17 @@ class SessionChecks:
 
     Args:
         session: what it holds already is taken in first; breaches of the past are not raised.
+        monitor: what has taken that in already, where something has.
     """
 
     __slots__ = ("_monitor", "_session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, monitor: LogMonitor | None = None) -> None:
         self._session = session
-        self._monitor = LogMonitor()
-        for entry in session.events:
-            self._monitor.take(entry)
+        self._monitor = LogMonitor() if monitor is None else monitor
+        if monitor is None:
+            for entry in session.events:
+                self._monitor.take(entry)
 
     def take(self, entry: Event) -> None:
         """Check the event that was just committed.

@@ -9,10 +9,11 @@ from ..errors import InvalidData, MisuseError, SessionCorrupt, SessionFormatUnsu
 from ..lossless import MAX_EVENT_BYTES, check_bytes, check_json
 from ..session.fork import fork_points
 from ..session.log import Session, SessionHeader
-from ..session.repair import LogEnd, end_of_log
+from ..session.repair import LogEnd
 from ..session.store import StoredSession
 from ..sums import to_builtins
 from ..words.events import EndSeed, Event, decode_event, encode_event
+from .intake import LogIntake
 from .monitor import LogMonitor
 
 
@@ -25,17 +26,11 @@ def closed_session(stored: StoredSession) -> tuple[Session, LogEnd]:
     Raises:
         SessionCorrupt: the log breaks a rule; its event is named, and where a fork could begin before it.
     """
-    session = Session(stored.header, stored.events)
-    end = end_of_log(stored.events)
-    for data in end.closing:
-        session.commit(data)
-    monitor, broken = _read(session)
-    if broken is not None:
-        raise _corrupt(stored, *broken)
-    misfit = monitor.misfit(stored.header)
-    if misfit is not None:
-        raise _corrupt(stored, f"{misfit} (S5)", len(stored.events))
-    return session, end
+    intake = LogIntake(hold_all=True)
+    intake.begin(stored.header)
+    intake.take(stored.events)
+    resumed = intake.finish()
+    return resumed.session, resumed.end
 
 
 def seeded_session(header: SessionHeader, seed: Sequence[Event]) -> Session:
@@ -91,12 +86,3 @@ def _read(session: Session) -> tuple[LogMonitor, tuple[str, int] | None]:
     for breach in monitor.breaches:
         return monitor, (f"event {breach.seq} breaks a rule: [{breach.rule}] {breach.message}", breach.seq)
     return monitor, None
-
-
-def _corrupt(stored: StoredSession, what: str, seq: int) -> SessionCorrupt:
-    before = fork_points(stored.events[:seq])[-1]
-    return SessionCorrupt(
-        f"session {stored.header.id!r}: {what}; nothing is rewritten, `treadle check` tells all, and a fork after "
-        f"{before} events holds what lies before",
-        seq,
-    )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import trio
 from attrs import frozen
 
 from ..agent.agent import Agent
-from ..checks import closed_session, seeded_session
+from ..checks import LogIntake, LogMonitor, Resumed, seeded_session
 from ..errors import SessionLocked, StoreFailure
 from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolProposal
+from ..prompt.contexts import Snapshots
 from ..session.log import Session, SessionHeader
 from ..session.repair import LogEnd, Recovery
-from ..session.store import SessionStore, SessionWriter
+from ..session.store import ArchivingStore, SessionStore, SessionWriter, Taken
 from ..words.events import Event
 from .convergence import Spawn
+from .keeper import EVERY, Keeper, checkpointed
 
 LOGGER = logging.getLogger("treadle")
 
@@ -29,10 +32,21 @@ WHO = "the session store"
 
 @frozen
 class Reopened:
-    """A stored session, loaded, repaired and ready to be driven (P4)."""
+    """A stored session, loaded, repaired and ready to be driven (P4).
+
+    Attributes:
+        session: with every event that is stored.
+        end: where its log ended before it was closed.
+        monitor: what checked it.
+        snapshots: what its dynamic contexts last told the model.
+        writer: its write path.
+        recovery: what was mended.
+    """
 
     session: Session
     end: LogEnd
+    monitor: LogMonitor
+    snapshots: Snapshots
     writer: SessionWriter
     recovery: Recovery
 
@@ -45,22 +59,45 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
         SessionCorrupt: the log breaks a rule that it must hold to be driven on (P3); nothing is changed.
         StoreFailure: the repair could not be written; the session is closed again.
     """
-    opened = await store.open_write(session_id)
-    stored, writer = opened.stored, opened.writer
+    intake = LogIntake(hold_all=not isinstance(store, ArchivingStore))
+    opening = store.open_intake if isinstance(store, ArchivingStore) else partial(_open_whole, store)
+    taken = await opening(session_id, intake)
+    writer, archive = taken.writer, taken.archive
     try:
-        if len(stored.events) > LONG:
-            session, end = await trio.to_thread.run_sync(closed_session, stored)
-        else:
-            session, end = closed_session(stored)
-        closing = session.events[len(stored.events) :]
+        resumed, snapshots = await trio.to_thread.run_sync(_finish, intake) if taken.count > LONG else _finish(intake)
+        session = resumed.session
+        session.past = archive
+        closing = session.events[taken.count :]
         if closing:
             await writer.append(closing)
+        if archive is not None and len(session) - archive.covered >= EVERY:
+            await checkpointed(archive.keep(intake), session_id)
     except BaseException:
         await let_go(writer)
         raise
-    if stored.torn is not None:
-        LOGGER.warning("repaired on opening: %s", stored.torn)
-    return Reopened(session, end, writer, Recovery(stored.torn, len(closing)))
+    if taken.torn is not None:
+        LOGGER.warning("repaired on opening: %s", taken.torn)
+    recovery = Recovery(taken.torn, len(closing))
+    return Reopened(session, resumed.end, resumed.monitor, snapshots, writer, recovery)
+
+
+async def _open_whole(store: SessionStore, session_id: str, intake: LogIntake) -> Taken:
+    """``ArchivingStore.open_intake`` for a store that is none: it reads all events at once, and none back."""
+    opened = await store.open_write(session_id)
+    stored = opened.stored
+    intake.begin(stored.header)
+    if len(stored.events) > LONG:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(intake.take, stored.events)
+    else:
+        intake.take(stored.events)
+    return Taken(len(stored.events), stored.torn, opened.writer, None)
+
+
+def _finish(intake: LogIntake) -> tuple[Resumed, Snapshots]:
+    resumed, snapshots = intake.finish(), Snapshots()
+    snapshots.follow(resumed.session)
+    return resumed, snapshots
 
 
 async def begin(header: SessionHeader, seed: Sequence[Event]) -> Session:
@@ -104,7 +141,8 @@ def persist(
 
     Live events are written in the background; at each turn end ``session/flush`` is the barrier (P8). Before the body
     of a tool runs, its ``tool/call`` is handed to the operating system, so that a killed process never leaves a call
-    that ran and looks as if it had not been started (P4).
+    that ran and looks as if it had not been started (P4). What is written need not be held, where the store can read it
+    back (S11).
 
     Args:
         agent: whose session it is.
@@ -120,19 +158,27 @@ def persist(
         writer.add(entry)
     session.mirror(writer.add)
     writer.start(spawn, lambda error: report(error, WHO))
+    keeper = Keeper.of(session, writer, spawn)
 
     async def flush_log(_: SessionFlushing) -> None:
         await writer.flush()
+        if keeper is not None:
+            keeper.written(turn_ended=True)
 
     async def write_ahead(_: ToolProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
         try:
             await writer.written()
         except (StoreFailure, SessionLocked) as error:
             report(error, WHO)
+        else:
+            if keeper is not None:
+                keeper.written()
         return await proceed()
 
     async def close() -> None:
         try:
+            if keeper is not None:
+                await keeper.close()
             await writer.close()
         except (StoreFailure, SessionLocked) as error:
             report(error, WHO)

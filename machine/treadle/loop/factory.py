@@ -177,13 +177,13 @@ class LoopFactory:
             end = opened.end if opened is not None else end_of_log(session.events)
             kernel.inbox, kernel.turn = end.inbox, end.turn
             explicit = given.config if opened is not None and options.agent_options is not None else None
-            requests = restore_requests(session.events, explicit)
+            requests = restore_requests(end, explicit, opened.snapshots if opened is not None else None)
         scope = Scope(session.id, options.owner)
         agent = scope.subject = Agent(session, own, scope, options.parent_agent)
         agent.engine = driver = Driver(agent, self._shared, kernel, requests)
         session.driven = True
         if host.checks:
-            session.checks = SessionChecks(session)
+            session.checks = SessionChecks(session, opened.monitor if opened is not None else None)
         session.listen(driver.outbox.later)
         return Life(host, driver, options.owner, self._lives)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from attrs import define, field
 
 from ..hooks.points import Prompt
 from ..models.routes import PreparedCall
 from ..prompt.contexts import Snapshots
+from ..session.repair import LogEnd
 from ..words.call_config import CallConfig
-from ..words.events import Event, RequestContext, RequestHeader
+from ..words.events import RequestContext, RequestHeader
 from ..words.failures import Failure
 
 
@@ -45,14 +44,7 @@ class RequestState:
     told: PreparedCall | None = None
 
 
-def restore_requests(events: Sequence[Event], override: CallConfig | None) -> RequestState:
-    """Read the request state back from a resumed session's events (Q2)."""
-    state = RequestState(fresh=True, override=override)
-    for entry in reversed(events):
-        if state.header is None and type(entry.data) is RequestHeader:
-            state.header = entry.data
-        elif state.context is None and type(entry.data) is RequestContext:
-            state.context = entry.data
-        if state.header is not None and state.context is not None:
-            break
-    return state
+def restore_requests(end: LogEnd, override: CallConfig | None, snapshots: Snapshots | None = None) -> RequestState:
+    """The request state of a resumed session: what its log ends with (Q2), and what it last told by dynamic contexts."""
+    told = Snapshots() if snapshots is None else snapshots
+    return RequestState(end.header, end.context, fresh=True, override=override, snapshots=told)

@@ -39,12 +39,11 @@ class Snapshots:
 
     def follow(self, session: Session) -> None:
         """Look at the events that came since the last time; costs those only."""
-        events = session.events
-        if self.seen == len(events):
+        seen, self.seen = self.seen, len(session)
+        if seen == self.seen:
             return
-        fresh = events[self.seen :]
-        self.seen = len(events)
-        if any([type(entry.surface_op) is Replace for entry in fresh]):
+        fresh = session.events[seen:] if seen >= session.base else ()
+        if seen < session.base or any([type(entry.surface_op) is Replace for entry in fresh]):
             self.latest.clear()
             for message in session.surface.messages:
                 if isinstance(message, UserMessage):

@@ -59,6 +59,9 @@ from .memory import MemoryStore, misplaced, title_of
 from .projections import Projection
 from .repair import Recovery, repair
 from .store import (
+    Archive,
+    ArchivingStore,
+    Intake,
     Listed,
     Listing,
     OpenSession,
@@ -66,11 +69,13 @@ from .store import (
     SessionWriter,
     Spawn,
     StoredSession,
+    Taken,
     TornTail,
     Unreadable,
     readable,
 )
 from .surface import Node, Surface, derive
+from .window import EventView, Past
 from .writer import WINDOW, BatchWriter, Sink
 
 __all__ = [
@@ -80,6 +85,8 @@ __all__ = [
     "WINDOW",
     "Aborted",
     "Append",
+    "Archive",
+    "ArchivingStore",
     "AssistantAttempt",
     "AssistantMessageAdded",
     "BatchWriter",
@@ -95,7 +102,9 @@ __all__ = [
     "Errored",
     "Event",
     "EventType",
+    "EventView",
     "InboxSpliced",
+    "Intake",
     "Interrupted",
     "Listed",
     "Listing",
@@ -107,6 +116,7 @@ __all__ = [
     "OpaqueEndReason",
     "OpenSession",
     "OpenSum",
+    "Past",
     "PresetSelected",
     "Projection",
     "Reader",
@@ -128,6 +138,7 @@ __all__ = [
     "StoredSession",
     "Surface",
     "SystemMessageAdded",
+    "Taken",
     "ToolCallStarted",
     "ToolResultAdded",
     "TornTail",

@@ -15,13 +15,14 @@ from ..ids import SessionId, session_id
 from ..lossless import check_bytes, check_text
 from ..models.adapter import ModelRequest
 from ..pictures import picture
-from ..views import Live, Snapshot
+from ..views import Snapshot
 from ..words.events import (
     APPEND,
     BY_CLASS,
     Append,
     AssistantMessageAdded,
     Event,
+    PresetSelected,
     Replace,
     SurfaceOp,
     ToolCallStarted,
@@ -31,8 +32,9 @@ from ..words.events import (
     type_named,
     type_of,
 )
-from ..words.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
-from .surface import Surface
+from ..words.messages import Message, ToolCall
+from .surface import Surface, unpaired
+from .window import EventView, Past
 
 FORMAT_VERSION = 1
 """The format this version writes (P5)."""
@@ -114,6 +116,8 @@ class Session:
 
     Attributes:
         surface: the nodes of the history, to be read only (S4).
+        held, base: the events that are held, from number ``base`` on; ``past`` reads those before it (S11).
+        preset: the preset that was selected last (O9).
         call_ids: every tool call's id (K3); a dictionary, as an idle agent's empty set would take three times the memory.
 
     Raises:
@@ -124,14 +128,17 @@ class Session:
         "_appending",
         "_call_seqs",
         "_clock",
-        "_events",
         "_listener",
         "_sink",
+        "base",
         "call_ids",
         "cells",
         "checks",
         "driven",
         "header",
+        "held",
+        "past",
+        "preset",
         "recorded",
         "surface",
     )
@@ -145,7 +152,10 @@ class Session:
         self.driven = False
         self.cells: dict[Any, Any] | None = None
         self.checks: Checks | None = None
-        self._events: list[Event] = []
+        self.held: list[Event] = []
+        self.base = 0
+        self.past: Past | None = None
+        self.preset: str | None = None
         self.surface = Surface()
         self._call_seqs: dict[str, int] = {}
         self._clock = clock
@@ -153,7 +163,7 @@ class Session:
         self._listener: Callable[[Event], None] | None = None
         self._sink: Callable[[Event], None] | None = None
         for entry in events:
-            self._load(entry)
+            self.load(entry)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -163,9 +173,33 @@ class Session:
         return SessionId(self.header.id)
 
     @property
-    def events(self) -> Live[Event]:
-        """All events, in order; a live, read-only view."""
-        return Live(self._events)
+    def events(self) -> EventView:
+        """All events, in order; a live, read-only view. Of a stored session the newest are held, others are read back."""
+        return EventView(self)
+
+    async def read(self, first: int, stop: int) -> list[Event]:
+        """Events by their numbers, read in a worker thread where they are not held (S11).
+
+        Args:
+            first: the number of the first one.
+            stop: that of the first one left out; what is beyond the end is not there.
+
+        Raises:
+            StoreFailure, SessionCorrupt, SessionNotFound: they cannot be read back.
+        """
+        first, stop, _ = slice(first, stop).indices(len(self))
+        base, past = self.base, self.past
+        newer = self.held[max(0, first - base) : max(0, stop - base)]
+        if past is None or first >= min(stop, base):
+            await trio.lowlevel.checkpoint()
+            return newer
+        return [*await trio.to_thread.run_sync(past.read, first, min(stop, base)), *newer]
+
+    def forget(self, before: int) -> None:
+        """Hold events from ``before`` on only; the older ones are stored, and read back. Internal to treadle."""
+        if before > self.base:
+            self.held = self.held[before - self.base :]
+            self.base = before
 
     def history(self) -> Snapshot[Message]:
         """The model-visible history derived from the log, as of now (S4)."""
@@ -173,10 +207,10 @@ class Session:
         return Snapshot(messages, len(messages))
 
     def __len__(self) -> int:
-        return len(self._events)
+        return self.base + len(self.held)
 
     def __repr__(self) -> str:
-        return f"<Session {self.header.id} with {len(self._events)} events>"
+        return f"<Session {self.header.id} with {len(self)} events>"
 
     def _repr_html_(self) -> str | None:
         return picture("session_html", self)
@@ -227,7 +261,7 @@ class Session:
         finally:
             self._appending = False
         op = surface_op or (APPEND if known.surface else None)
-        entry = Event(known.tag, len(self._events), self._clock(), data, op, cited, ignorable)
+        entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, cited, ignorable)
         self._take(entry)
         if self._sink is not None:
             self._sink(entry)
@@ -248,13 +282,13 @@ class Session:
                 op, sources = Replace(replaces, replaces), (replaces,)
             elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
                 sources = (called,)
-            entry = Event(known.tag, len(self._events), self._clock(), data, op, sources)
+            entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, sources)
             self._take(entry)
         else:
-            entry = Event(known.tag, len(self._events), self._clock(), data)
+            entry = Event(known.tag, self.base + len(self.held), self._clock(), data)
             if type(data) is ToolCallStarted:
                 self._call_seqs[data.call_id] = entry.seq
-            self._events.append(entry)
+            self.held.append(entry)
         if self._sink is not None:
             self._sink(entry)
         if self.checks is not None:
@@ -274,20 +308,29 @@ class Session:
                 self.call_ids.update(dict.fromkeys(calls))
         elif type(data) is ToolCallStarted:
             self._call_seqs[data.call_id] = entry.seq
-        self._events.append(entry)
+        elif type(data) is PresetSelected:
+            self.preset = data.preset
+        self.held.append(entry)
 
-    def _load(self, entry: Event) -> None:
-        seq = len(self._events)
+    def load(self, entry: Event) -> None:
+        """Take an event that is recorded already. Internal to treadle.
+
+        Raises:
+            SessionCorrupt: its number is not the one due, or its surface metadata does not fit.
+        """
+        seq = self.base + len(self.held)
         if entry.seq != seq:
             raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
-        try:
-            known = type_named(entry.type)
-            surface = known.surface if known is not None else entry.surface_op is not None
-            if surface and entry.surface_op is None:
-                raise MisuseError(f"{entry.type} carries no surface operation (S3)")
-            self._check_surface(surface, entry.surface_op, entry.source_event_seqs)
-        except MisuseError as error:
-            raise SessionCorrupt(f"event {seq}: {error}", seq) from error
+        known = type_named(entry.type)
+        op, cited = entry.surface_op, entry.source_event_seqs
+        surface = known.surface if known is not None else op is not None
+        if surface or op is not None or cited is not None:
+            try:
+                if surface and op is None:
+                    raise MisuseError(f"{entry.type} carries no surface operation (S3)")
+                self._check_surface(surface, op, cited)
+            except MisuseError as error:
+                raise SessionCorrupt(f"event {seq}: {error}", seq) from error
         self._take(entry)
 
     def _check_surface(self, surface: bool, op: SurfaceOp | None, sources: tuple[int, ...] | None) -> None:
@@ -298,7 +341,7 @@ class Session:
         if op is not None and not isinstance(op, (Append, Replace)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MisuseError(f"surface_op must be Append or Replace, not {op!r} (S3)")
         for seq in sources or ():
-            if type(seq) is not int or not 0 <= seq < len(self._events):
+            if type(seq) is not int or not 0 <= seq < len(self):
                 raise MisuseError(f"source seq {seq!r} names no earlier event (S3)")
         if type(op) is Replace:
             self.surface.check(op, sources)
@@ -317,25 +360,6 @@ class Session:
         missing = unpaired(messages)
         if missing and (type(op) is Replace or self.driven):
             raise MisuseError(f"the history would hold calls or results without their other half: {missing} (N1)")
-
-
-def unpaired(messages: Iterable[Message]) -> list[str]:
-    """The call ids that are not answered, before any other message, by exactly one result (N1)."""
-    open_calls: list[str] = []
-    broken: list[str] = []
-    for message in messages:
-        if type(message) is ToolResultMessage:
-            call = message.result.call_id
-            if call in open_calls:
-                open_calls.remove(call)
-            else:
-                broken.append(call)
-            continue
-        broken += open_calls
-        open_calls = []
-        if type(message) is AssistantMessage:
-            open_calls = [block.call_id for block in message.calls]
-    return broken + open_calls
 
 
 def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) -> SessionHeader:

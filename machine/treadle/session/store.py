@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from attrs import frozen
 
 from ..errors import TreadleError
 from ..words.events import Event
 from .log import SessionHeader
+from .window import Past
 
 Spawn = Callable[[Callable[[], Awaitable[Any]]], None]
 """Starts a background task; ``Host.spawn`` is one."""
@@ -154,6 +155,97 @@ class OpenSession:
     writer: SessionWriter
 
 
+class Intake(Protocol):
+    """Takes in the events of a session while a store reads them, in a worker thread; holds what is derived of them (S11)."""
+
+    @property
+    def count(self) -> int:
+        """How many events it stands for."""
+        ...
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong with what was taken."""
+        ...
+
+    def begin(self, header: SessionHeader) -> None:
+        """Begin with an empty log, whatever was taken before."""
+        ...
+
+    def restore(self, header: SessionHeader, state: Sequence[bytes]) -> bool:
+        """Begin with what ``state`` gave once; returns whether it is of any use here. If not, ``begin`` comes next."""
+        ...
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Take the events that come next. Raises nothing: what is wrong is told when everything is read."""
+        ...
+
+    def state(self) -> list[bytes] | None:
+        """What was derived, as short lines of JSON without line ends; ``None`` where no checkpoint may stand."""
+        ...
+
+
+class Archive(Past, Protocol):
+    """What a store offers of a session that is being written, beside the appending: reading back, and checkpoints (S11).
+
+    A checkpoint is what an intake made of the first events. It stands beside the log and is never the truth: it is used
+    only where the bytes of those events are the ones that it was made from, and thrown away when in doubt.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many events are stored."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many bytes have the records that were stored since the session was opened."""
+        ...
+
+    @property
+    def covered(self) -> int:
+        """How many events the last checkpoint stands for."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """How many bytes the last checkpoint has."""
+        ...
+
+    async def keep(self, intake: Intake) -> bool:
+        """Keep a checkpoint of an intake that took every event that is stored; returns whether there is one now.
+
+        Raises:
+            StoreFailure: it cannot be written; the session is as it was.
+        """
+        ...
+
+    async def advance(self, intake: Intake, upto: int) -> bool:
+        """Make a checkpoint of the first ``upto`` events, from the last one and what is stored since. Raises as ``keep``."""
+        ...
+
+    def stop(self) -> None:
+        """Have ``advance`` give up soon, from now on: the session is being closed."""
+        ...
+
+
+@frozen
+class Taken:
+    """A session that an intake has taken in, opened for writing.
+
+    Attributes:
+        count: how many events are stored.
+        torn: the torn tail that was repaired, if there was one.
+        writer: the write path.
+        archive: reads back, and keeps checkpoints; ``None`` where the store does neither.
+    """
+
+    count: int
+    torn: TornTail | None
+    writer: SessionWriter
+    archive: Archive | None
+
+
 class SessionStore(Protocol):
     """Keeps sessions. All methods may be called from any task of one trio run.
 
@@ -225,6 +317,19 @@ class SessionStore(Protocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+@runtime_checkable
+class ArchivingStore(Protocol):
+    """A store of which long sessions need not be held, nor read from their beginning at each resume (S11)."""
+
+    async def open_intake(self, session_id: str, intake: Intake) -> Taken:
+        """As ``open_write``, but for the events: they are handed to the intake, in a worker thread and piece by piece.
+
+        Where a checkpoint stands for the first ones and nothing is doubtful, those after it only. Raises as
+        ``open_write`` does.
+        """
+        ...
 
 
 def readable(stored: StoredSession) -> StoredSession:

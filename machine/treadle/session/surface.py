@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from attrs import define, field
 
@@ -15,7 +17,7 @@ from ..words.events import (
     ToolResultAdded,
     UserMessageAdded,
 )
-from ..words.messages import Block, Message, Reasoning, Text, ToolResult, ToolResultMessage
+from ..words.messages import AssistantMessage, Block, Message, Reasoning, Text, ToolResult, ToolResultMessage
 
 
 def derive(data: object) -> Message | None:
@@ -44,6 +46,25 @@ def says_something(content: tuple[Block, ...]) -> bool:
         elif type(block) is not Reasoning:
             return True
     return False
+
+
+def unpaired(messages: Iterable[Message]) -> list[str]:
+    """The call ids that are not answered, before any other message, by exactly one result (N1)."""
+    open_calls: list[str] = []
+    broken: list[str] = []
+    for message in messages:
+        if type(message) is ToolResultMessage:
+            call = message.result.call_id
+            if call in open_calls:
+                open_calls.remove(call)
+            else:
+                broken.append(call)
+            continue
+        broken += open_calls
+        open_calls = []
+        if type(message) is AssistantMessage:
+            open_calls = [block.call_id for block in message.calls]
+    return broken + open_calls
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ import trio
 
 from ..errors import MisuseError, SessionLocked, StoreFailure
 from ..words.events import Event, encode_event
-from .store import Spawn
+from .store import Archive, Spawn
 
 WINDOW = 0.02
 """Seconds that live events wait for company before they are written (P1)."""
@@ -60,11 +60,24 @@ class BatchWriter:
 
     Writers of one process share nothing, so a failing one holds up no other. What arrives while a write is under way
     goes out together in the next one: a hundred waiters cost two syncs.
+
+    Attributes:
+        archive: reads back what was written, where the store can (S11).
     """
 
-    def __init__(self, session_id: str, sink: Sink, count: int, *, window: float = WINDOW, full: int = FULL) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        sink: Sink,
+        count: int,
+        *,
+        window: float = WINDOW,
+        full: int = FULL,
+        archive: Archive | None = None,
+    ) -> None:
         self.session_id = session_id
         self.window = window
+        self.archive = archive
         self._sink = sink
         self._full = full
         self._queue: list[bytes] = []

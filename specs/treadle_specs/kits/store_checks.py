@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from treadle import DuplicateSession, Event, MisuseError, Session, SessionLocked, SessionNotFound, StoreFailure
 from treadle.session import TurnStart
 
+from .archive_checks import ARCHIVE_CHECKS, ARCHIVE_NEEDS
 from .store_bench import Bench, Check, extend, refused, sample, stored_as
 from .stored_checks import STORED_CHECKS, STORED_NEEDS
 from .sweep_checks import SWEEP_CHECKS, SWEEP_NEEDS
@@ -275,6 +276,7 @@ CHECKS: tuple[Check, ...] = (
     a_closed_writer_takes_nothing,
     close_writes_what_is_left,
     a_writer_that_lost_its_lock_stops,
+    *ARCHIVE_CHECKS,
     *STORED_CHECKS,
     *SWEEP_CHECKS,
 )
@@ -283,6 +285,7 @@ CHECKS: tuple[Check, ...] = (
 NEEDS: dict[Check, str] = {
     a_failed_write_keeps_its_events: "jam",
     a_writer_that_lost_its_lock_stops: "steal",
+    **ARCHIVE_NEEDS,
     **STORED_NEEDS,
     **SWEEP_NEEDS,
 }

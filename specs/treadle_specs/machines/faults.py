@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from treadle import Agent, Receipt
-from treadle.checks import stored
 from treadle.extensions.compaction import Ledger, ranges
 from treadle.extensions.compaction.installed import Installed
 from treadle.host import subagent
@@ -25,6 +24,7 @@ from treadle.loop.runner import Runner
 from treadle.loop.scheduler import Crew
 from treadle.presets import Lease, Presets
 from treadle.session import BatchWriter
+from treadle.session.repair import EndOfLog
 
 from ..conformance.faults import Fault, Patch
 
@@ -74,8 +74,8 @@ FAULTS: tuple[Fault, ...] = (
            "return self.runs(CURRENT.get()) and not self._outbox.telling", "return self.runs(CURRENT.get())"),
     _fault(HOST, "a stale release frees a newer reservation", "D8", Agent, "reserve_turn_admission",
            "if not released:", "if True:"),
-    _fault(HOST, "a context is recorded again at the second resume", "Q2", factory, "restore_requests",
-           "if state.header is not None and state.context is not None:", "if state.header is not None:"),
+    _fault(HOST, "a context is recorded again at a resume", "Q2", factory, "restore_requests",
+           "end.header, end.context,", "end.header, None,"),
     _fault(HOST, "a resume is said again with each request", "Q2", request, "_prepared",
            "state.fresh, state.override = False, None", "state.override = None"),
     _fault(HOST, "a rebound agent does not hold its revision", "O9 O12", Presets, "_rebind",
@@ -121,8 +121,8 @@ FAULTS: tuple[Fault, ...] = (
            "driver.dispose(keep_inbox, drained.set)", "driver.dispose(False, drained.set)"),
     _fault(HOST, "a tool's child is left behind", "O6", subagent.Delegation, "__call__",
            "await handle.dispose()", "pass"),
-    _fault(HOST, "turns are counted anew after a resume", "L4", stored, "end_of_log",
-           "turn = data.turn", "pass"),
+    _fault(HOST, "turns are counted anew after a resume", "L4", EndOfLog, "take",
+           "self._turn = max(self._turn, data.turn)", "pass"),
     _fault(HOST, "a task that fails unseen is not told", "N8", RUN, fx.Maintain,
            "if task.unseen is not None:", "if False:"),
     _fault(HOST, "a pinned message gives way", "Z2", ranges, "_keeps", "return bool(", "return False and bool("),

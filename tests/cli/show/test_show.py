@@ -287,11 +287,11 @@ def test_html_is_no_way_to_overwrite_the_session(tmp_path: Path, capsys: Capture
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("more", [["--follow"], ["--events"], ["--json"], ["--turn", "1"]])
+@pytest.mark.parametrize("more", [["--follow"], ["--events"], ["--json"], ["--turn", "1"], ["--all"]])
 def test_html_goes_with_no_other_view(tmp_path: Path, capsys: Capture, more: list[str]) -> None:
     path = stored(tmp_path, scripted("one-tool"))
     assert main(["show", str(path), "--html", str(tmp_path / "x.html"), *more]) == 2
-    assert "--html shows all there is" in capsys.readouterr().err
+    assert "a page shows what fits" in capsys.readouterr().err
 
 
 def test_the_page_of_a_damaged_log_says_so(tmp_path: Path, capsys: Capture) -> None:
@@ -321,3 +321,53 @@ def test_a_summary_says_what_it_took_the_place_of_and_that_is_still_told(tmp_pat
     (told,) = [entry for entry in entries if entry.get("stands_for")]
     assert len(told["stands_for"]) == 4
     assert told["text"] == "They spoke of wool."
+
+
+# --- long sessions ----------------------------------------------------------------------------------------------------
+
+
+LAST = f"turn {long_log(9_000)[-1].data.turn}"
+
+
+def test_of_a_long_session_a_terminal_is_shown_the_end(tmp_path: Path) -> None:
+    events = long_log(9_000)
+    path = stored(tmp_path, events)
+    assert path.stat().st_size > 1 << 20
+    with Terminal(["show", str(path)], cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+        told = terminal.text
+    assert "earlier events are not shown: --before" in told
+    assert LAST in told
+    assert "turn 1 " not in told
+
+
+def test_a_part_of_a_long_session_is_shown_and_all_of_it_where_no_terminal_is(tmp_path: Path, capsys: Capture) -> None:
+    path = stored(tmp_path, long_log(9_000))
+    assert main(["show", str(path), "--before", "4000"]) == 0
+    streams = capsys.readouterr()
+    assert "--before" in streams.err
+    assert LAST not in streams.out
+    whole = shown(capsys, path)
+    assert "turn 1 " in whole
+    assert LAST in whole
+    assert main(["show", str(path), "--before", "9", "--follow"]) == 2
+
+
+def test_a_page_holds_the_end_of_a_long_session_and_says_so(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle_cli.show.command.PAGE", 1 << 18)
+    monkeypatch.setattr("treadle_cli.show.command.SCREEN", 1 << 12)
+    path, page = stored(tmp_path, long_log(9_000)), tmp_path / "page.html"
+    assert main(["show", str(path), "--html", str(page)]) == 0
+    told = capsys.readouterr().err
+    assert "earlier events are not in this page" in told
+    text, large = page.read_text(), page.stat().st_size
+    assert "earlier events are not in this page" in text
+    assert LAST in text
+    monkeypatch.setattr("treadle_cli.show.command.LARGEST", large // 3)
+    assert main(["show", str(path), "--html", str(page)]) == 0
+    assert page.stat().st_size <= large // 3
+    number = text.split("--before ")[1].split("`")[0]
+    assert main(["show", str(path), "--html", str(page), "--before", number]) == 0
+    assert LAST not in page.read_text()

@@ -62,10 +62,7 @@ class Binding:
 
 def recorded_preset(session: Session) -> str | None:
     """The preset that a session records: the last one selected, else that of its header (O9)."""
-    for entry in reversed(session.events):
-        if type(entry.data) is PresetSelected:
-            return entry.data.preset
-    return session.header.agent_preset
+    return session.preset if session.preset is not None else session.header.agent_preset
 
 
 class Presets:
@@ -259,7 +256,7 @@ class Presets:
         """
         revision = await self._usable(id)
         session = agent.session
-        if any([type(entry.data) is TurnStart for entry in session.events]):
+        if next((True for entry in session.events if type(entry.data) is TurnStart), False):
             raise MisuseError(f"agent {agent.id!r} has had a turn; its preset stays (O12)")
         agent.scope.check_open()
         bound = self._bindings.get(agent.scope)
