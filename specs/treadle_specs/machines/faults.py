@@ -147,15 +147,3 @@ FAULTS: tuple[Fault, ...] = (
     _fault(WRITER, "the background syncs", "P7", BatchWriter, "_tick", "durable=False", "durable=True"),
 )  # fmt: skip
 """The faults that the project's own tests plant."""
-
-UNSEEN: frozenset[str] = frozenset(
-    {
-        "a waiting call is not classified again",
-        "a finished body wakes nobody",
-        "a parallel call ignores one that runs alone",
-        "a tool has twice its time",
-        "one waiter of many is woken",
-        "a listener that was taken out hears on",
-    }
-)
-"""Those that no machine finds within its budget, or not in each run: the page of verification says so."""

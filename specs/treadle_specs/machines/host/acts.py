@@ -36,6 +36,8 @@ from .surroundings import Surroundings
 
 EVENTS = ("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message", "tool/call", "tool/result",
           "agent/inbox/spliced", "llm/retry", "request/header")  # fmt: skip
+EACH_TURN = ("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message")
+"""What every turn of an agent tells that is let run."""
 NOTICES = {"status": AGENT_STATUS, "claimed": INBOX_CLAIMED, "inserted": INBOX_INSERTED, "discarded": INBOX_DISCARDED,
            "cancel-requested": CANCEL_REQUESTED, "parked": AGENT_PARKED, "error": AGENT_ERROR, "frame": ASSISTANT_STREAM,
            "tool settled": TOOLS_RESULT}  # fmt: skip

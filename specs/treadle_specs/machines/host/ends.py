@@ -35,6 +35,8 @@ class Ends(Machine):
             if world.over or not [one for one in world.actors.values() if not self.at_rest(one)]:
                 break
         self.bench.settle()
+        busy = [one.id for one in world.actors.values() if not self.at_rest(one)] if not world.over else []
+        require(not busy, "L8", "{} never come to rest\n{}", busy, self.bench.dump() if busy else "")
         for actor in list(world.actors.values()):
             with world.noting():
                 actor.rest()

@@ -12,9 +12,9 @@ from treadle import State
 
 from ..machine import step
 from .actor import Actor
-from .acts import DEEDS, HEARD, HOOKED, HOOKS, Armed
+from .acts import DEEDS, EACH_TURN, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
-from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
+from .drawn import BATCH, BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
 from .ends import Ends
 from .revisions import NAMES
 from .sent import NEXT_TURN
@@ -71,6 +71,19 @@ class HostMachine(Ends):
         self.world.model.plan(actor.id, plan)
         self.world.crew.moods.extend(moods)
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self._go(go)
+
+    @rule(pick=PICK, calls=BATCH, moods=st.lists(st.booleans(), max_size=4), go=GOING)
+    @step
+    def overlap(self, pick: int, calls: list[Any], moods: list[bool], go: Any) -> None:
+        """An agent is given calls that take a while, and wait for each other (K4, K5)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.model.first(actor.id, Said("calls", tuple(calls)))
+        self.world.crew.moods.extend(moods)
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self.bench.advance(0.3)
         self._go(go)
 
     @rule(pick=PICK, keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), box=st.one_of(st.none(), BOX),
@@ -170,6 +183,18 @@ class HostMachine(Ends):
         """A hook will act."""
         self._arm(pick, on, nth, deed, pick, rare=0)
 
+    @rule(pick=PICK, on=st.sampled_from(EACH_TURN), go=GOING)
+    @step
+    def quit(self, pick: int, on: str, go: Any) -> None:
+        """A listener is taken out while an event is told that it would hear next (H3)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.overhear(actor.agent)
+        self.world.acts.armed.append(Armed(actor.id, on, 1, "unsubscribe", actor.id))
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self._go(go)
+
     @rule(pick=PICK, name=st.sampled_from(NAMES))
     @step
     def choose(self, pick: int, name: str) -> None:
@@ -205,15 +230,16 @@ class HostMachine(Ends):
             self.bench.run(revisions.let_go, len(revisions.leases) - 1)
         self.bench.run(revisions.declare, names[1])
 
-    @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]))
+    @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]), many=st.integers(1, 3))
     @step
-    def wait(self, pick: int, what: str) -> None:
-        """Somebody waits for an agent, or until a message is safe (L6, D8)."""
-        actor = self._actor(pick)
+    def wait(self, pick: int, what: str, many: int) -> None:
+        """Some wait for an agent, or somebody until a message is safe (L6, D8)."""
+        actor = self._actor(pick, busy=True)
         if actor is None:
             return
         if what == "idle":
-            actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle of {actor.id}"))
+            for number in range(many):
+                actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle {number} of {actor.id}"))
         elif actor.sent:
             name, one = next(reversed(actor.sent.items()))
             made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")

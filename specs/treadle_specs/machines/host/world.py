@@ -291,10 +291,12 @@ class World:
     def _entered(self, handle: AgentHandle) -> None:
         actor = self.actors[handle.agent.id]
         actor.handle = handle
-        extra = Extra(self, len(handle.agent.session))
-        extra.dispose = handle.agent.hooks.on(SESSION_EVENT, extra) if hasattr(handle.agent.hooks, "on") else None
-        if extra.dispose is None:
-            extra.dispose = handle.agent.scope.on(SESSION_EVENT, extra)
+        self.overhear(handle.agent)
+
+    def overhear(self, agent: Agent) -> None:
+        """A listener of the agent's own, behind all others, that may be taken out again."""
+        extra = Extra(self, len(agent.session))
+        extra.dispose = agent.hooks.on(SESSION_EVENT, extra)
         self.extras.append(extra)
 
     def _resumed(self, handle: AgentHandle, before: Any) -> None:
