@@ -55,6 +55,13 @@ class FileStorage:
             lines = path.read_bytes().count(b"\n") - 1
             require(lines > seq, "P4", "event {} of {} is not written, and its call runs", seq, session_id)
 
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """See ``Storage``; a file that was not written since it was opened is what its opening left."""
+        path = self.directory / f"{session_id}.jsonl"
+        if self.mood == "well" and path.name in self.synced:
+            lines = path.read_bytes()[: self.synced[path.name]].count(b"\n") - 1
+            require(lines > seq, "P8", "event {} of {} is not on disk", seq, session_id)
+
     def end(self) -> None:
         """Take the directory away."""
         _OPEN.remove(self)
@@ -103,6 +110,9 @@ class RowStorage:
 
     def hold_written(self, session_id: str, seq: int) -> None:
         """What others have committed is not looked at here."""
+
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """As little as what is written."""
 
     def end(self) -> None:
         """Take the directory away."""

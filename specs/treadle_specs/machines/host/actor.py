@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
@@ -206,7 +206,7 @@ class Actor:
     def aborted(self, turn: int, cause: Cause) -> None:
         """A turn was told to have ended aborted, for this cause (C2)."""
         due = self.cause if turn == self.cancelled_turn else None
-        if self.own_child and self.cause is None:
+        if self.own_child and self.handle is None and self.cause is None:
             require(isinstance(cause, (ByParent, ByDisposal)), "O6", "a child of a tool ends aborted by {}", cause)
         if due is not None:
             require(cause == due, "C2", "a turn ends aborted by {}, and {} was the first cause", cause, due)
@@ -276,21 +276,24 @@ class Actor:
         if self.handle is None:
             return
         with world.noting(self):
-            first, pending, fired = not self.disposing, self.lists, world.fired
+            first, fired = not self.disposing, world.fired
+            pending = [(one, one.lists) for one in self.lineage() if not one.disposing]
             self.doomed()
             ending = self.handle.dispose(keep_inbox=keep)
             require(self.agent.state in OVER, "O4", "a disposed agent is in {}", self.agent.state)
-            if first and world.fired == fired:
-                due: dict[str, list[str]] = pending if keep else {NEXT_TURN: [], NEXT_STEP: []}
-                require(
-                    folded(self.agent.session.events) == due,
-                    "O4",
-                    "a disposal leaves {} pending of {}",
-                    folded(self.agent.session.events),
-                    pending,
-                )
+            if world.fired == fired:
+                for one, before in pending:
+                    due: dict[str, list[str]] = before if keep else {NEXT_TURN: [], NEXT_STEP: []}
+                    left = folded(one.agent.session.events)
+                    require(left == due, "O4", "a disposal leaves {} pending of {} in {}", left, before, one.id)
             if first and not world.telling:
                 self.ending = world.bench.waiter(awaited(ending), name=f"disposal of {self.id}")
+
+    def lineage(self) -> Iterator[Actor]:
+        """It, and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.lineage()
 
     def doomed(self) -> None:
         """It was disposed, or what it hangs on was."""
@@ -310,6 +313,9 @@ class Actor:
     def look(self) -> None:
         """What can be seen at any moment between two batches."""
         self.refresh()
+        if not self.witness.gone:
+            heard, due = self.witness.heard, len(self.agent.session)
+            require(heard == due, "H4", "{} of {} events of {} are told, and nobody is telling", heard, due, self.id)
         if not self.disposing:
             require(self.lists == folded(self.agent.session.events), "I6", "the inbox of {} is {}, its log folds to {}", self.id, self.lists,
                     folded(self.agent.session.events))  # fmt: skip

@@ -19,6 +19,7 @@ from treadle.hooks import (
     INBOX_CLAIMED,
     INBOX_DISCARDED,
     INBOX_INSERTED,
+    MAINTENANCE,
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,
@@ -40,7 +41,7 @@ EACH_TURN = ("turn/start", "turn/end", "step/start", "step/end", "user/message",
 """What every turn of an agent tells that is let run."""
 NOTICES = {"status": AGENT_STATUS, "claimed": INBOX_CLAIMED, "inserted": INBOX_INSERTED, "discarded": INBOX_DISCARDED,
            "cancel-requested": CANCEL_REQUESTED, "parked": AGENT_PARKED, "error": AGENT_ERROR, "frame": ASSISTANT_STREAM,
-           "tool settled": TOOLS_RESULT}  # fmt: skip
+           "tool settled": TOOLS_RESULT, "maintenance": MAINTENANCE}  # fmt: skip
 HOOKS = {"pre-step": PRE_STEP, "request": REQUEST, "turn-stopping": TURN_STOPPING, "prompt-submit": PROMPT_SUBMIT,
          "flush": SESSION_FLUSH}  # fmt: skip
 HEARD = (*EVENTS, *NOTICES)

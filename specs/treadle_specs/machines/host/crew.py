@@ -8,21 +8,29 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from treadle import Agent, Event, State
+from treadle import Agent, Event, State, Text
 from treadle.agent import current_initiator, message
-from treadle.hooks import AllowCall, DenyCall, ToolProposal
-from treadle.session import ToolCallStarted, ToolResultAdded
+from treadle.hooks import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ToolProposal
+from treadle.session import InboxSpliced, ToolCallStarted, ToolResultAdded
 from treadle.tools import Tool, ToolOutput, ToolRun
 
 from ...exploration.violation import require
 from .planned import Planned
 from .surroundings import Surroundings
 
+SLACK = 1e-6
+"""Seconds that sums of virtual times may be off."""
 TIMEOUT = 1.0
 """Seconds that the tool ``timed`` has."""
-SCHEMA: dict[str, Any] = {"type": "object"}
-MODES = {"alone": False, "side": True, "timed": True, "thread": True, "delegate": True, "fickle": None}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"for": {"type": "number"}}}
+LIMIT = 300
+"""Bytes that a result of the tool ``final`` may have."""
+MODES = {"final": False, "alone": False, "side": True, "timed": True, "thread": True, "delegate": True, "fickle": None}
 """The tools, and whether their calls overlap; the classifier of ``fickle`` changes its mind."""
+
+
+VERDICTS: dict[str, Any] = {"yes": True, "no": False, "perhaps": "perhaps"}
+"""What the approver says to a call that needs approval."""
 
 
 @define(eq=False)
@@ -33,9 +41,11 @@ class Body:
         parallel: the mode it was last classified as.
         asked: the stamp of that.
         recorded: the stamp at which its ``tool/call`` was told.
+        called: the time of that; its time limit counts from then on.
         value: what its body returned.
         let_through: whether it let a cancellation through.
         shielded: whether it does not hear of one.
+        blocked: whether post-execute keeps its result from the model.
     """
 
     call_id: str
@@ -44,6 +54,7 @@ class Body:
     asked: int = 0
     cleared: int = 0
     recorded: int = 0
+    called: float = 0.0
     began: float | None = None
     ended: float | None = None
     over: int = 0
@@ -52,6 +63,7 @@ class Body:
     late: bool = False
     let_through: bool = False
     shielded: bool = False
+    blocked: bool = False
     denied: bool = False
 
 
@@ -72,11 +84,13 @@ class Crew:
         self.stamp = 0
         self.moods: list[bool] = []
         self.asked: dict[str, tuple[bool, int]] = {}
+        self.awaited: list[tuple[str, str]] = []
 
     def tools(self) -> list[Tool]:
         """The tools that every agent has."""
         return [
             Tool("alone", "runs alone", SCHEMA, self.body),
+            Tool("final", "has the last word", SCHEMA, self.body, final_content=self.last_word, max_result_bytes=LIMIT),
             Tool("side", "runs beside others", SCHEMA, self.body, parallel=True),
             Tool("timed", "has a second", SCHEMA, self.body, parallel=True, timeout=TIMEOUT),
             Tool("thread", "computes", SCHEMA, self.in_thread, parallel=True),
@@ -109,13 +123,30 @@ class Crew:
         await trio.lowlevel.checkpoint()
         if proposal.arguments.get("deny") == "hook":
             return DenyCall("the hook says no")
+        if proposal.arguments.get("deny") in VERDICTS:
+            return AskCall(f"{proposal.arguments['deny']}?")
         decision = await proceed()
+        if proposal.arguments.get("deny") == "unfit":
+            return AllowCall({**proposal.arguments, "for": "ever"})
         if proposal.arguments.get("again"):
             return AllowCall({**proposal.arguments, "again": False})
         return decision
 
+    async def approve(self, proposal: ToolProposal, question: str) -> Any:
+        """The approver; only ``True`` approves (K2)."""
+        await trio.lowlevel.checkpoint()
+        with self.world.noting():
+            require(question == f"{proposal.arguments['deny']}?", "K2", "{!r} is asked", question)
+        return VERDICTS[proposal.arguments["deny"]]
+
     async def guard(self, proposal: ToolProposal) -> DenyCall | None:
         """A guard; it can only deny (K2)."""
+        with self.world.noting():
+            refused = proposal.arguments.get("deny") in (*VERDICTS, "hook", "unfit")
+            approved = VERDICTS.get(proposal.arguments.get("deny")) is True
+            require(approved or not refused, "K2", "a guard is asked of {}, which was refused", proposal.call.call_id)
+            changed = approved or not proposal.arguments.get("again")
+            require(changed, "K2", "a guard sees other arguments than will run")
         await trio.lowlevel.checkpoint()
         return DenyCall("the guard says no") if proposal.arguments.get("deny") == "guard" else None
 
@@ -140,14 +171,41 @@ class Crew:
             index = order.index(outcome.call.call_id)
             require(not done or order.index(done[-1]) < index, "K5", "post-execute ran out of order: {}", done)
             step.bodies[outcome.call.call_id].late = True
+        if (how := outcome.arguments.get("after")) is not None:
+            extra = message(f"said after {outcome.call.call_id}", id=self.world.name())
+            if outcome.agent.state is State.STEP:
+                self.awaited.append((outcome.call.call_id, extra.id))
+            if how == "block":
+                return BlockResult("never mind", (extra,))
+            return AcceptResult((extra,))
         return await proceed()
+
+    def last_word(self, content: Any) -> Any:
+        """The final content of ``final``: longer than may be recorded (K9)."""
+        return (Text(f"final {'x' * 3 * LIMIT} of {len(content)}"),)
+
+    def result_told(self, told: Any) -> None:
+        """``tools/result``: behind the event, which holds the same (H4, K5)."""
+        with self.world.noting():
+            held = [
+                entry
+                for entry in told.agent.session.events
+                if isinstance(entry.data, ToolResultAdded) and entry.data.call_id == told.call.call_id
+            ]
+            require(held, "H4", "the result of {} is told before it is recorded", told.call.call_id)
+            require(
+                held[-1].data.content == told.content, "K5", "the result of {} is told otherwise", told.call.call_id
+            )
+            heard = self.world.actors[told.agent.id].witness.heard
+            require(heard > held[-1].seq, "H4", "the result of {} is told before its event", told.call.call_id)
 
     def _cleared(self, proposal: ToolProposal) -> None:
         step = self.step_of(proposal.agent, proposal.turn, proposal.step)
         body = self._body(step, proposal.call.call_id, proposal.call.name)
         require(not body.cleared, "K5", "pre-execute ran twice for {}", body.call_id)
         body.cleared = self.next_stamp()
-        body.denied = "deny" in proposal.arguments
+        body.denied = VERDICTS.get(proposal.arguments.get("deny", "")) is not True and "deny" in proposal.arguments
+        body.blocked = proposal.arguments.get("after") == "block"
 
     def _body(self, step: Step, call_id: str, name: str) -> Body:
         return step.bodies.setdefault(call_id, Body(call_id, name))
@@ -161,6 +219,7 @@ class Crew:
             self._starts(agent, data, turn, step)
         elif isinstance(data, ToolResultAdded):
             self._settled(data, self.step_of(agent, turn, step))
+            self._handed_over(agent, entry.seq, data.call_id)
 
     def _starts(self, agent: Agent, data: ToolCallStarted, turn: int, number: int) -> None:
         step = self.step_of(agent, turn, number)
@@ -168,7 +227,7 @@ class Crew:
         if body.denied or not body.cleared:
             return  # its result is recorded with it: it was refused
         mode = MODES.get(data.name, False)
-        body.recorded = self.next_stamp()
+        body.recorded, body.called = self.next_stamp(), self.world.bench.now
         if agent.state is not State.STEP:
             body.over = body.recorded
             return  # it is dropped: a cancel came first (C4)
@@ -188,6 +247,13 @@ class Crew:
         if body is None:
             return
         text = "".join([getattr(block, "text", "") for block in data.content])
+        if body.name == "final" and body.late:
+            shown = text.partition("\n[cut")[0]
+            require(0 < len(shown) <= LIMIT, "K9", "{} bytes are recorded of {}", len(shown), body.call_id)
+            require(body.blocked or shown.startswith("final"), "K2", "{!r} is not the last word", text)
+            return
+        if body.blocked and body.late:
+            return
         if body.recorded and not data.is_error and body.name != "delegate":
             require(body.value is not None and body.value in text, "K6", "{} gives {!r}", body.call_id, text)
         if body.value is not None and not body.raised:
@@ -197,10 +263,21 @@ class Crew:
         if data.code == "ABORTED_BEFORE_DISPATCH":
             require(body.began is None, "C4", "{} ran, and is said not to have started", body.call_id)
         if data.code == "TOOL_TIMEOUT":
-            spent = (body.ended or 0.0) - (body.began or 0.0)
-            require(body.name == "timed" and spent >= TIMEOUT, "K1", "{} timed out after {}", body.call_id, spent)
+            spent = self.world.bench.now - body.called
+            require(
+                body.name == "timed" and spent >= TIMEOUT - SLACK, "K1", "{} timed out after {}", body.call_id, spent
+            )
         if body.denied:
             require(data.is_error and body.began is None, "K2", "{} was denied, and ran", body.call_id)
+
+    def _handed_over(self, agent: Agent, seq: int, call_id: str) -> None:
+        """What was said beside a result is pending right after it (K11)."""
+        for due in [one for one in self.awaited if one[0] == call_id]:
+            self.awaited.remove(due)
+            later = [entry.data for entry in agent.session.events[seq:] if isinstance(entry.data, InboxSpliced)]
+            there = due[1] in [one.id for data in later for one in data.inserted]
+            over = agent.state in (State.DISPOSAL, State.DISPOSED)
+            require(there or over, "K11", "what was said after {} is not handed over", call_id)
 
     # --- bodies -------------------------------------------------------------------------------------------------------
 
@@ -269,8 +346,8 @@ class Crew:
         body.ended = self.world.bench.now
         if body.name == "timed" and not body.shielded and body.began is not None:
             with self.world.noting():
-                spent = body.ended - body.began
-                require(spent <= TIMEOUT + 1e-6, "K1", "a body with {} s was over after {} s", TIMEOUT, spent)
+                spent = body.ended - body.called
+                require(spent <= TIMEOUT + SLACK, "K1", "a body with {} s was over after {} s", TIMEOUT, spent)
 
     async def _do(self, arguments: dict[str, Any], run: ToolRun) -> Any:
         actor, value, seconds = (

@@ -22,7 +22,8 @@ HOW = st.fixed_dictionaries(
     optional={
         "for": st.sampled_from([0.5, 0.8, 2.0, 6.0]),
         "box": BOX,
-        "deny": st.sampled_from(["hook", "guard"]),
+        "deny": st.sampled_from(["hook", "guard", "yes", "no", "perhaps", "unfit"]),
+        "after": st.sampled_from(["block", "say"]),
         "wrap": st.just("shield"),
         "again": st.just(True),
         "side": st.booleans(),
@@ -31,7 +32,8 @@ HOW = st.fixed_dictionaries(
     },
 )  # fmt: skip
 CALL = st.tuples(
-    st.sampled_from(["alone", "side", "side", "timed", "fickle", "fickle", "thread", "delegate", "nothing"]), HOW
+    st.sampled_from(["alone", "side", "side", "timed", "fickle", "fickle", "thread", "delegate", "nothing", "final"]),
+    HOW,
 ).map(lambda pair: call_of(*pair))
 SAID = st.one_of(
     st.builds(Said, st.just("calls"), st.lists(CALL, min_size=1, max_size=4).map(tuple)),

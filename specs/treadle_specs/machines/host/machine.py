@@ -49,7 +49,7 @@ class HostMachine(Ends):
         """An agent is created, below another perhaps."""
         self._create(under, preset, warning, pool, model)
 
-    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 9), go=GOING)
+    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 12), go=GOING)
     @step
     def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool) -> None:
         """A message arrives, with an id that was used before now and then."""
@@ -57,7 +57,7 @@ class HostMachine(Ends):
         if actor is None:
             return
         self.world.model.plan(actor.id, plan)
-        name = next(iter(actor.sent)) if again == 0 and actor.sent else self.world.name()
+        name = list(actor.sent)[-1 - again] if again < min(3, len(actor.sent)) else self.world.name()
         actor.deliver(name, box, wakeup=wakeup or bool(plan))
         self._go(go)
 
@@ -230,7 +230,7 @@ class HostMachine(Ends):
             self.bench.run(revisions.let_go, len(revisions.leases) - 1)
         self.bench.run(revisions.declare, names[1])
 
-    @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]), many=st.integers(1, 3))
+    @rule(pick=PICK, what=st.sampled_from(["idle", "durable", "fate"]), many=st.integers(1, 3))
     @step
     def wait(self, pick: int, what: str, many: int) -> None:
         """Some wait for an agent, or somebody until a message is safe (L6, D8)."""
@@ -240,11 +240,30 @@ class HostMachine(Ends):
         if what == "idle":
             for number in range(many):
                 actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle {number} of {actor.id}"))
+        elif what == "fate":
+            for name, one in actor.sent.items():
+                if one.receipt.fate is None:
+                    made = self.bench.waiter(self.fate(actor, one.receipt), name=f"fate of {name}")
+                    made.excuse = lambda one=one: one.receipt.fate is None
+                    actor.waiters.append(made)
         elif actor.sent:
             name, one = next(reversed(actor.sent.items()))
             made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")
             made.excuse = lambda: one.receipt.fate is None
             actor.waiters.append(made)
+
+    @rule(pick=PICK, plan=PLAN, go=GOING)
+    @step
+    def ask(self, pick: int, plan: list[Said], go: Any) -> None:
+        """Somebody asks an idle agent, and waits for the answer (D9)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None or actor.agent.state is not State.IDLE or actor.reserved is not None or actor.latched:
+            return
+        self.world.model.plan(actor.id, plan)
+        name = self.world.name()
+        actor.waiters.append(self.bench.waiter(self.asked(actor, name), name=f"ask of {name}"))
+        self.bench.settle()
+        self._go(go)
 
     @rule(mood=st.sampled_from(["well", "slow", "late", "full"]), go=GOING)
     @step

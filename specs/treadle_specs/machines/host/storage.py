@@ -37,6 +37,10 @@ class Storage(Protocol):
         """Hold that the operating system has an event, where that can be seen (P4)."""
         ...
 
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """Hold that an event is on disk, where that can be seen (P8)."""
+        ...
+
     def end(self) -> None:
         """Take it away."""
         ...
@@ -111,6 +115,12 @@ class MemoryStorage:
         kept = self.shelf.get(session_id)
         if kept is not None and not self.refused:
             require(len(kept.records) > seq, "P4", "event {} of {} is not written, and its call runs", seq, session_id)
+
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """See ``Storage``."""
+        kept = self.shelf.get(session_id)
+        if kept is not None and not self.refused:
+            require(self.disk.get(_key(kept), 0) > seq, "P8", "event {} of {} is not on disk", seq, session_id)
 
     def end(self) -> None:
         """Nothing to take away."""

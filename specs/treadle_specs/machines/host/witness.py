@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle import Agent, Event
+from treadle import Agent, Errored, Event, Failure
 from treadle.hooks import FrameChunk, FrameEnd, FrameStart
 from treadle.session import (
     Aborted,
@@ -59,6 +59,7 @@ class Witness:
     created: int = 0
     started: int = 0
     retry: tuple[float, float] | None = None
+    retries: int = 0
     header: RequestHeader | None = None
     context: RequestContext | None = None
     headers: int = 0
@@ -90,7 +91,7 @@ class Witness:
                 self.turn, self.step = data.turn, 0
                 self.world.actor_of(self.agent).latched = False
             case StepStart():
-                self.step = data.step
+                self.step, self.retries = data.step, 0
             case StepEnd() | TurnEnd():
                 self.retry = None
             case InboxSpliced():
@@ -107,13 +108,17 @@ class Witness:
                 self.context = data
             case _:
                 pass
+        if isinstance(data, TurnEnd) and isinstance(data.reason, Errored):
+            self._given_up(data.reason.failure)
         if isinstance(data, TurnEnd) and isinstance(data.reason, Aborted):
             self.world.actor_of(self.agent).aborted(data.turn, data.reason.reason)
         self.world.crew.told(self.agent, entry, self.turn, self.step)
 
     def _scheduled(self, data: RetryScheduled) -> None:
         """The wait is the policy's, and what the provider asks for where that is longer (Q6)."""
-        asked, retries = data.failure.retry_after or 0.0, data.attempt - 2
+        asked, retries = data.failure.retry_after or 0.0, self.retries
+        self.retries += 1
+        require(data.attempt == retries + 2, "Q6", "attempt {} is announced after {} retries", data.attempt, retries)
         require(retries < POLICY.max_retries, "Q6", "retry {} of {}", retries + 1, POLICY.max_retries)
         require(asked <= POLICY.max_delay, "Q6", "a retry is waited for {} s", asked)
         require(data.failure.code in POLICY.codes, "Q6", "{} is retried", data.failure.code)
@@ -122,6 +127,11 @@ class Witness:
             abs(data.delay - due) <= SLACK, "Q6", "retry {} waits {} s, and {} are due", retries + 1, data.delay, due
         )
         self.retry = (self.world.bench.now, data.delay)
+
+    def _given_up(self, failure: Failure) -> None:
+        """A turn fails with what may be retried only once that was retried as often as the policy says (Q6)."""
+        if failure.code in POLICY.codes and (failure.retry_after or 0.0) <= POLICY.max_delay:
+            require(self.retries == POLICY.max_retries, "Q6", "given up after {} retries: {}", self.retries, failure)
 
     def _retried(self) -> None:
         require(self.retry is not None, "Q6", "a retry starts that was not scheduled")

@@ -38,6 +38,7 @@ from treadle.hooks import (
     TOOLS_EXECUTE,
     TOOLS_POST_EXECUTE,
     TOOLS_PRE_EXECUTE,
+    TOOLS_RESULT,
 )
 
 from ...exploration.violation import Violation, require
@@ -101,7 +102,7 @@ class World:
         self.log = _Listening(self)
         self._leave = trio.Event()
         self.store = storage.store()
-        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work")
+        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work", approver=self.crew.approve)
         self.over = False
         self._job = bench.stepper.start(self._live)
         bench.settle()
@@ -133,6 +134,7 @@ class World:
         host.on(TOOLS_PRE_EXECUTE, self.crew.pre_execute)
         host.on(TOOLS_EXECUTE, self.crew.wrap)
         host.on(TOOLS_POST_EXECUTE, self.crew.post_execute)
+        host.on(TOOLS_RESULT, self.crew.result_told)
         host.presets.component("brand", self.revisions.brand)
         on: Any = host.on
         on(AGENT_CREATED, self._created)
