@@ -345,7 +345,7 @@ class Actor:
         self.look()
         self.witness.rest()
         told = self.witness.cancels
-        require(self.own_child or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
+        require(self.own_child or self.world.interrupts or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
                 self.id, told, self.due_cancels)  # fmt: skip
         if self.disposing:
             require(agent.state is State.DISPOSED, "O4", "the disposal of {} does not end", self.id)

@@ -73,7 +73,7 @@ class Ends(Machine):
         world = self.world
 
         async def resume() -> None:
-            await world.resume(name)
+            await world.births.resume(name)
 
         before = world.past[name]
         self.bench.run(resume)

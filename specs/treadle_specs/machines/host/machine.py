@@ -11,18 +11,17 @@ from hypothesis.stateful import initialize, precondition, rule
 from treadle import State
 
 from ..machine import step
-from .actor import Actor
 from .acts import DEEDS, EACH_TURN, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
+from .comings import Comings
 from .drawn import BATCH, BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
-from .ends import Ends
 from .revisions import NAMES
 from .sent import NEXT_TURN
 from .storage import MemoryStorage
 from .world import World
 
 
-class HostMachine(Ends):
+class HostMachine(Comings):
     """Several agents on one host, over a storage of some kind."""
 
     storages: ClassVar[tuple[Any, ...]] = (MemoryStorage,)
@@ -43,11 +42,11 @@ class HostMachine(Ends):
 
     @precondition(lambda self: len(self.world.live()) < CROWD)
     @rule(under=st.one_of(st.none(), PICK), preset=st.sampled_from([None, "parent", *NAMES]), warning=WARNING,
-          pool=st.integers(1, 3), model=st.sampled_from(["big", "small"]))  # fmt: skip
+          pool=st.integers(1, 3), model=st.sampled_from(["big", "small"]), early=st.integers(0, 6))  # fmt: skip
     @step
-    def create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
-        """An agent is created, below another perhaps."""
-        self._create(under, preset, warning, pool, model)
+    def create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str, early: int) -> None:
+        """An agent is created, below another perhaps; something is recorded in it meanwhile."""
+        self._create(under, preset, warning, pool, model, early)
 
     @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 12), go=GOING)
     @step
@@ -190,7 +189,7 @@ class HostMachine(Ends):
         actor = self._actor(pick, busy=False)
         if actor is None:
             return
-        self.world.overhear(actor.agent)
+        self.world.births.overhear(actor.agent)
         self.world.acts.armed.append(Armed(actor.id, on, 1, "unsubscribe", actor.id))
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self._go(go)
@@ -279,66 +278,6 @@ class HostMachine(Ends):
         """Time passes, or tasks run a while."""
         self._go(go)
 
-    # --- ends and beginnings ------------------------------------------------------------------------------------------
-
-    @rule(pick=PICK, keep=st.booleans(), again=st.booleans(), go=GOING)
-    @step
-    def dispose(self, pick: int, go: Any, *, keep: bool, again: bool) -> None:
-        """An agent ends, with those below it; its session may be resumed right after (O4)."""
-        actor = self._actor(pick)
-        if actor is None:
-            return
-        self.world.storage.mood = "well"
-        actor.dispose(keep=keep)
-        self._go(go)
-        if again:
-            self.rest_all()
-            if not self.world.over:
-                self.come_back(actor.id)
-
-    @rule(pick=PICK)
-    @step
-    def resume(self, pick: int) -> None:
-        """A session that is not live is resumed, the second time perhaps."""
-        self.rest_all()
-        closed = self.closed()
-        if closed and not self.world.over and len(self.world.live()) < CROWD:
-            self.come_back(closed[pick % len(closed)])
-
-    @rule(pick=PICK, times=st.integers(2, 3))
-    @step
-    def come_again(self, pick: int, times: int) -> None:
-        """An agent is disposed, resumed and asked, several times over (P4, Q2)."""
-        for _ in range(times):
-            actor = self._actor(pick)
-            if actor is None or self.world.over:
-                return
-            self.world.storage.mood = "well"
-            actor.dispose(keep=True)
-            self.rest_all()
-            if self.world.over or len(self.world.live()) >= CROWD:
-                return
-            self.come_back(actor.id)
-            again = self.world.actors[actor.id]
-            again.deliver(self.world.name(), NEXT_TURN, wakeup=True)
-            self.bench.settle()
-
-    @rule(pick=PICK, part=st.integers(0, 3))
-    @step
-    def fork(self, pick: int, part: int) -> None:
-        """A session is forked, at its end or before; the fork may be forked again (S5)."""
-        self.rest_all()
-        closed = self.closed()
-        if not closed or self.world.over:
-            return
-        self.branch(closed[pick % len(closed)], part)
-
-    @rule(power=st.booleans())
-    @step
-    def kill(self, *, power: bool) -> None:
-        """The process dies, or the machine; another one opens what is left (P4, P7)."""
-        self.die(power=power)
-
     # --- what has to hold ---------------------------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -369,42 +308,8 @@ class HostMachine(Ends):
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
-    def _actor(self, pick: int, *, busy: bool | None = None) -> Actor | None:
-        live = [one for one in self.world.live() if one.handle is not None]
-        if self.world.over or not live:
-            return None
-        if busy is not None:
-            wanted = [one for one in live if (one.agent.state is not State.IDLE) == busy]
-            live = wanted or live
-        return live[pick % len(live)]
-
     def _arm(self, pick: int, on: str, nth: int, deed: str, target: int, *, rare: int) -> None:
         actor, other = self._actor(pick), self._actor(target)
         if actor is None or other is None or (deed in ("interrupt", "dispose") and rare != 1):
             return
         self.world.acts.armed.append(Armed(actor.id, on, nth, deed, other.id))
-
-    def _create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
-        world = self.world
-        if world.over:
-            return
-        parent = self._actor(under) if under is not None else None
-        depth = parent.agent.session.header.delegation_depth if parent is not None else 0
-        if depth > 3 or (parent is not None and parent.agent.state is not State.IDLE):
-            parent = None
-        world.storage.mood = "well"
-        name = next(self.ids)
-
-        async def create() -> None:
-            await world.create(name, parent=parent, preset=preset, warning=warning, pool=pool, model=model)
-
-        self.bench.run(create)
-
-    def _go(self, going: tuple[str, Any, Any]) -> None:
-        how, much, order = going
-        if how == "tick":
-            self.bench.tick(much, order)
-        elif how == "advance":
-            self.bench.advance(much)
-        else:
-            self.bench.settle()

@@ -22,6 +22,7 @@ class Surroundings(Protocol):
     host: Host
     actors: dict[str, Any]
     everyone: list[Any]
+    past: dict[str, Any]
     extras: list[Any]
     crew: Any
     revisions: Any

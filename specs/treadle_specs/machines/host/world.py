@@ -13,7 +13,6 @@ from attrs import define
 
 from treadle import (
     Agent,
-    AgentHandle,
     AgentOptions,
     Event,
     Host,
@@ -42,11 +41,11 @@ from treadle.hooks import (
 )
 
 from ...exploration.violation import Violation, require
-from ...logs.checker import check_events
 from ..bench import Bench
 from .actor import Actor
 from .acts import Acts, Extra
 from .answers import Model
+from .births import Births
 from .crew import Crew
 from .planned import UNSEEN, Planned
 from .revisions import NAMES, Revisions
@@ -98,6 +97,7 @@ class World:
         self.model = Model(self)
         self.revisions = Revisions(self)
         self.acts = Acts(self)
+        self.births = Births(self)
         self.leaving = False
         self.log = _Listening(self)
         self._leave = trio.Event()
@@ -154,6 +154,7 @@ class World:
     async def _created(self, told: Any) -> None:
         with self.noting():
             self._met(told.agent, len(told.agent.session)).witness.created += 1
+        self.births.announced(told.agent)
 
     def _met(self, agent: Agent, heard: int) -> Actor:
         """What is known of an agent; from its first event or its creation on, whichever is told first."""
@@ -188,7 +189,10 @@ class World:
         actor = self.actors[told.agent.id]
         seen.gone += 1
         require(
-            actor.disposing or actor.own_child or self.leaving or self.interrupts, "O4", "{} is gone unasked", actor.id
+            actor.disposing or actor.own_child or self.leaving or self.interrupts or actor.id in self.births.failing,
+            "O4",
+            "{} is gone unasked",
+            actor.id,
         )
         require(
             not [one for one in actor.children if not one.witness.gone],
@@ -252,68 +256,6 @@ class World:
                     actor.errand_ended = self.bench.now
 
         return run
-
-    # --- creating -----------------------------------------------------------------------------------------------------
-
-    async def create(
-        self, id: str, *, parent: Actor | None, preset: str | None, warning: float, pool: int, model: str
-    ) -> None:
-        """Create an agent."""
-        options = AgentOptions(
-            "machine", model, convergence_warning=warning, max_parallel_tool_calls=pool, max_steps_per_turn=6
-        )
-
-        async def setup(scope: Any, agent: Agent) -> None:
-            joined = None
-            if preset == "parent" and parent is not None:
-                joined = self.host.presets.compose_from(scope, parent.agent.scope)
-                self.revisions.bound(agent, self.revisions.of.get(parent.agent))
-            elif preset in NAMES:
-                await self.host.presets.mount(scope, preset)
-                self.revisions.bound(agent, self.revisions.current[preset])
-            del joined
-
-        handle = await self.host.agents.create(
-            session_id=id, parent_agent=parent.agent if parent is not None else None, agent_options=options, setup=setup
-        )
-        self._entered(handle)
-
-    async def resume(self, id: str) -> None:
-        """Resume a session; its preset's present revision is bound."""
-
-        async def setup(_scope: Any, agent: Agent) -> None:
-            name = self.host.presets.composed_preset(agent.scope)
-            self.revisions.bound(agent, self.revisions.current[name] if name is not None else None)
-
-        before = await self.store.inspect(id)
-        handle = await self.host.agents.resume(id, setup=setup)
-        self._entered(handle)
-        self._resumed(handle, before)
-
-    def _entered(self, handle: AgentHandle) -> None:
-        actor = self.actors[handle.agent.id]
-        actor.handle = handle
-        self.overhear(handle.agent)
-
-    def overhear(self, agent: Agent) -> None:
-        """A listener of the agent's own, behind all others, that may be taken out again."""
-        extra = Extra(self, len(agent.session))
-        extra.dispose = agent.hooks.on(SESSION_EVENT, extra)
-        self.extras.append(extra)
-
-    def _resumed(self, handle: AgentHandle, before: Any) -> None:
-        """What was stored is there again, its turn is closed, and nothing runs (P4, I8, N5)."""
-        session = handle.agent.session
-        stored = [entry.seq for entry in before.events]
-        require([e.data for e in session.events[: len(stored)]] == [e.data for e in before.events], "P4",
-                "{} resumes with other events than were stored", session.id)  # fmt: skip
-        require(handle.recovery is not None, "P4", "a resumed agent says nothing of its recovery")
-        past = self.past.get(session.id)
-        if past is not None and past.events:
-            closed = check_events(session.events, session.id, header=session.header)
-            require(closed.sound, "P4", "{} is not sound after a resume: {}", session.id, closed.findings)
-            clean = past.safe >= len(past.events)
-            require(not clean or len(session) >= len(past.events), "P8", "{} lost events", session.id)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
