@@ -351,6 +351,8 @@ class Actor:
             require(agent.state is State.DISPOSED, "O4", "the disposal of {} does not end", self.id)
             require(self.witness.gone == 1, "O4", "disposed is told {} times", self.witness.gone)
             require(self.world.host.agents.get(self.id) is not agent, "O4", "{} is still registered", self.id)
+            open_still = [name for name, one in self.sent.items() if one.receipt.fate is None]
+            require(not open_still, "D8", "{} is gone, and {} have no fate", self.id, open_still)
             return
         if agent.state is State.IDLE and self.reserved is None:
             require(not self.latched, "D4", "{} is idle, and a latched wake finds work", self.id)

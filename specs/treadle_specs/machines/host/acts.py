@@ -9,7 +9,7 @@ from typing import Any
 import trio
 from attrs import define
 
-from treadle import Agent
+from treadle import Agent, State
 from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
@@ -163,7 +163,7 @@ class Acts:
             for one in self.due(told.agent, name):
                 self.world.fired += 1
                 if one.deed == "wait":
-                    await trio.sleep(0.5)
+                    await self._wait(told)
                 elif one.deed == "reject":
                     if name == "pre-step":
                         return Reject()
@@ -176,10 +176,21 @@ class Acts:
 
         return hook
 
+    async def _wait(self, told: Any) -> None:
+        """Wait a while; whoever is cancelled meanwhile finds his signal set before anything unwinds (C3, H9)."""
+        signal = getattr(told, "signal", None)
+        try:
+            await trio.sleep(0.5)
+        except trio.Cancelled:
+            if signal is not None and told.agent.state in (State.CANCEL_CONVERGENCE, State.DISPOSAL):
+                with self.world.noting():
+                    require(signal.cancelled, "C3", "a hook of {} unwinds, and its signal is not set", told.agent.id)
+            raise
+
     async def _serial(self, name: str, told: Any) -> None:
         for one in self.due(told.agent, name):
             self.world.fired += 1
             if one.deed == "wait":
-                await trio.sleep(0.5)
+                await self._wait(told)
             elif one.deed != "reject":
                 self._do(one, own=name != "flush")

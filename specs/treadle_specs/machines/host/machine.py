@@ -48,9 +48,9 @@ class HostMachine(Comings):
         """An agent is created, below another perhaps; something is recorded in it meanwhile."""
         self._create(under, preset, warning, pool, model, early)
 
-    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 12), go=GOING)
+    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 12), watch=st.booleans(), go=GOING)
     @step
-    def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool) -> None:
+    def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool, watch: bool) -> None:
         """A message arrives, with an id that was used before now and then."""
         actor = self._actor(pick)
         if actor is None:
@@ -58,6 +58,10 @@ class HostMachine(Comings):
         self.world.model.plan(actor.id, plan)
         name = list(actor.sent)[-1 - again] if again < min(3, len(actor.sent)) else self.world.name()
         actor.deliver(name, box, wakeup=wakeup or bool(plan))
+        if watch and name in actor.sent:
+            self._watch(actor, name)
+        if again > 8:
+            actor.deliver(name, box, wakeup=wakeup)
         self._go(go)
 
     @rule(pick=PICK, plan=PLAN.filter(bool), moods=st.lists(st.booleans(), max_size=4), go=GOING)
@@ -194,6 +198,20 @@ class HostMachine(Comings):
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self._go(go)
 
+    @rule(pick=PICK, on=st.sampled_from(sorted(HOOKS)), deed=st.sampled_from(HOOKED), box=BOX, go=GOING)
+    @step
+    def spoil(self, pick: int, on: str, deed: str, box: Any, go: Any) -> None:
+        """A hook acts in the very next turn; somebody waits for what becomes of its message (D8, P8, H7)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.acts.armed.append(Armed(actor.id, on, 1, deed, actor.id))
+        name = self.world.name()
+        actor.deliver(name, box, wakeup=True)
+        if name in actor.sent:
+            self._watch(actor, name)
+        self._go(go)
+
     @rule(pick=PICK, name=st.sampled_from(NAMES))
     @step
     def choose(self, pick: int, name: str) -> None:
@@ -242,9 +260,7 @@ class HostMachine(Comings):
         elif what == "fate":
             for name, one in actor.sent.items():
                 if one.receipt.fate is None:
-                    made = self.bench.waiter(self.fate(actor, one.receipt), name=f"fate of {name}")
-                    made.excuse = lambda one=one: one.receipt.fate is None
-                    actor.waiters.append(made)
+                    self._watch(actor, name)
         elif actor.sent:
             name, one = next(reversed(actor.sent.items()))
             made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")
@@ -307,6 +323,13 @@ class HostMachine(Comings):
                 world.log.end()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
+
+    def _watch(self, actor: Actor, name: str) -> None:
+        """Somebody waits for the fate of a message."""
+        receipt = actor.sent[name].receipt
+        made = self.bench.waiter(self.fate(actor, receipt), name=f"fate of {name}")
+        made.excuse = lambda: receipt.fate is None
+        actor.waiters.append(made)
 
     def _arm(self, pick: int, on: str, nth: int, deed: str, target: int, *, rare: int) -> None:
         actor, other = self._actor(pick), self._actor(target)
