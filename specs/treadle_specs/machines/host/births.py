@@ -86,7 +86,7 @@ class Births:
             revisions.bound(agent, revisions.current[name] if name is not None else None)
             return self._set_up(scope, agent, 0)
 
-        before = await host.store.inspect(id)
+        before = await self.world.store.inspect(id)
         handle = await host.agents.resume(id, setup=setup, parent_agent=parent.agent if parent is not None else None)
         self._entered(handle)
         self._resumed(handle, before)
@@ -169,7 +169,7 @@ class Births:
             world.revisions.bound(agent, None)
         require(world.host.agents.get(id) is None, "O1", "{} is live, and its creation failed", id)
         try:
-            left: Any = list((await world.host.store.inspect(id)).events)
+            left: Any = list((await world.store.inspect(id)).events)
         except SessionNotFound:
             left = None
         require((left is None) == anew, "O13", "a creation of {} that failed leaves {}", id, left)

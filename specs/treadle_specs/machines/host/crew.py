@@ -6,22 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
-from attrs import define, field
 
 from treadle import Agent, Event, State, Text
-from treadle.agent import current_initiator, message
+from treadle.agent import message
 from treadle.hooks import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ToolProposal
 from treadle.session import InboxSpliced, ToolCallStarted, ToolResultAdded
-from treadle.tools import Tool, ToolOutput, ToolRun
+from treadle.tools import Tool
 
 from ...exploration.violation import require
-from .planned import Planned
+from .bodies import SLACK, TIMEOUT, Bodies, Step
 from .surroundings import Surroundings
 
-SLACK = 1e-6
-"""Seconds that sums of virtual times may be off."""
-TIMEOUT = 1.0
-"""Seconds that the tool ``timed`` has."""
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"for": {"type": "number"}}}
 LIMIT = 300
 """Bytes that a result of the tool ``final`` may have."""
@@ -33,55 +28,11 @@ VERDICTS: dict[str, Any] = {"yes": True, "no": False, "perhaps": "perhaps"}
 """What the approver says to a call that needs approval."""
 
 
-@define(eq=False)
-class Body:
-    """One call: what became of it, by stamps of the world's counter and by virtual time.
-
-    Attributes:
-        parallel: the mode it was last classified as.
-        asked: the stamp of that.
-        recorded: the stamp at which its ``tool/call`` was told.
-        called: the time of that; its time limit counts from then on.
-        value: what its body returned.
-        let_through: whether it let a cancellation through.
-        shielded: whether it does not hear of one.
-        blocked: whether post-execute keeps its result from the model.
-    """
-
-    call_id: str
-    name: str
-    parallel: bool = False
-    asked: int = 0
-    cleared: int = 0
-    recorded: int = 0
-    called: float = 0.0
-    began: float | None = None
-    ended: float | None = None
-    over: int = 0
-    value: str | None = None
-    raised: bool = False
-    late: bool = False
-    let_through: bool = False
-    shielded: bool = False
-    blocked: bool = False
-    denied: bool = False
-
-
-@define(eq=False)
-class Step:
-    """The calls of one step, and what ran when."""
-
-    bodies: dict[str, Body] = field(factory=dict[str, Body])
-    last_finish: int = 0
-
-
-class Crew:
+class Crew(Bodies):
     """Every tool of a world, and what is known of every call."""
 
     def __init__(self, world: Surroundings) -> None:
-        self.world = world
-        self.steps: dict[tuple[str, int, int], Step] = {}
-        self.stamp = 0
+        super().__init__(world)
         self.moods: list[bool] = []
         self.asked: dict[str, tuple[bool, int]] = {}
         self.awaited: list[tuple[str, str]] = []
@@ -96,15 +47,6 @@ class Crew:
             Tool("thread", "computes", SCHEMA, self.in_thread, parallel=True),
             Tool("fickle", "changes its mind", SCHEMA, self.body, parallel=self.classify),
         ]
-
-    def next_stamp(self) -> int:
-        """A number that grows with everything that happens."""
-        self.stamp += 1
-        return self.stamp
-
-    def step_of(self, agent: Agent, turn: int, step: int) -> Step:
-        """What is known of a step."""
-        return self.steps.setdefault((agent.id, turn, step), Step())
 
     # --- what the pipeline asks ---------------------------------------------------------------------------------------
 
@@ -142,8 +84,8 @@ class Crew:
     async def guard(self, proposal: ToolProposal) -> DenyCall | None:
         """A guard; it can only deny (K2)."""
         with self.world.noting():
-            refused = proposal.arguments.get("deny") in (*VERDICTS, "hook", "unfit")
-            approved = VERDICTS.get(proposal.arguments.get("deny")) is True
+            refused = proposal.arguments.get("deny", "") in (*VERDICTS, "hook", "unfit")
+            approved = VERDICTS.get(proposal.arguments.get("deny", "")) is True
             require(approved or not refused, "K2", "a guard is asked of {}, which was refused", proposal.call.call_id)
             changed = approved or not proposal.arguments.get("again")
             require(changed, "K2", "a guard sees other arguments than will run")
@@ -206,9 +148,6 @@ class Crew:
         body.cleared = self.next_stamp()
         body.denied = VERDICTS.get(proposal.arguments.get("deny", "")) is not True and "deny" in proposal.arguments
         body.blocked = proposal.arguments.get("after") == "block"
-
-    def _body(self, step: Step, call_id: str, name: str) -> Body:
-        return step.bodies.setdefault(call_id, Body(call_id, name))
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
@@ -278,112 +217,3 @@ class Crew:
             there = due[1] in [one.id for data in later for one in data.inserted]
             over = agent.state in (State.DISPOSAL, State.DISPOSED)
             require(there or over, "K11", "what was said after {} is not handed over", call_id)
-
-    # --- bodies -------------------------------------------------------------------------------------------------------
-
-    async def body(self, arguments: dict[str, Any], run: ToolRun) -> Any:
-        """Do what the arguments say."""
-        with self.world.noting():
-            body = self._begins(run)
-            body.shielded = arguments.get("do") == "shield" or arguments.get("wrap") == "shield"
-        try:
-            returned = await self._do(arguments, run)
-        except trio.Cancelled:
-            body.let_through = True
-            raise
-        except Exception:
-            body.raised = True
-            raise
-        else:
-            shown = returned.content if isinstance(returned, ToolOutput) else returned
-            body.value = str(shown)
-            return returned
-        finally:
-            self._ends(body)
-
-    def in_thread(self, arguments: dict[str, Any], run: ToolRun) -> str:
-        """Compute in a worker thread; context variables reach it (K8)."""
-        host = self.world.host
-
-        def begin() -> Body:
-            with self.world.noting():
-                return self._begins(run)
-
-        body = host.from_thread(begin)
-        with self.world.noting():
-            require(current_initiator() is run.agent, "K8", "the initiator does not reach a thread")
-        if arguments.get("do") == "raise":
-            body.raised = True
-            host.from_thread(self._ends, body)
-            raise Planned("broken")
-        body.value = f"computed {run.call.call_id}"
-        host.from_thread(self._ends, body)
-        return body.value
-
-    def _begins(self, run: ToolRun) -> Body:
-        step = self.step_of(run.agent, run.turn, run.step)
-        body = self._body(step, run.call.call_id, run.call.name)
-        events = run.agent.session.events
-        recorded = [
-            one.seq for one in events if isinstance(one.data, ToolCallStarted) and one.data.call_id == body.call_id
-        ]
-        require(recorded, "K5", "the body of {} begins before its tool/call is recorded", body.call_id)
-        require(body.recorded, "K5", "the body of {} begins, and it was refused or not told of", body.call_id)
-        require(body.began is None, "K6", "the body of {} begins twice", body.call_id)
-        # a thread may begin in the moment of a cancel: it was started before
-        require(
-            not run.signal.cancelled or body.name == "thread",
-            "K6",
-            "the body of {} begins after the cancel",
-            body.call_id,
-        )
-        require(current_initiator() is run.agent, "O7", "a body of {} runs as {}", run.agent.id, current_initiator())
-        self.world.storage.hold_written(run.agent.id, recorded[-1])
-        body.began = self.world.bench.now
-        return body
-
-    def _ends(self, body: Body) -> None:
-        body.ended = self.world.bench.now
-        if body.name == "timed" and not body.shielded and body.began is not None:
-            with self.world.noting():
-                spent = body.ended - body.called
-                require(spent <= TIMEOUT + SLACK, "K1", "a body with {} s was over after {} s", TIMEOUT, spent)
-
-    async def _do(self, arguments: dict[str, Any], run: ToolRun) -> Any:
-        actor, value, seconds = (
-            self.world.actor_of(run.agent),
-            f"value of {run.call.call_id}",
-            arguments.get("for", 0.5),
-        )
-        match arguments.get("do"):
-            case "sleep":
-                await trio.sleep(seconds)
-            case "shield":
-                with trio.CancelScope(shield=True):
-                    await trio.sleep(seconds)
-            case "swallow":
-                try:
-                    await trio.sleep(seconds)
-                except trio.Cancelled:
-                    return value
-            case "raise":
-                await trio.lowlevel.checkpoint()
-                raise Planned("broken")
-            case "tell":
-                actor.deliver(self.world.name(), arguments["box"], wakeup=True, own=True)
-            case "tell late":
-                try:
-                    await trio.sleep(seconds)
-                except trio.Cancelled:
-                    actor.deliver(self.world.name(), arguments["box"], wakeup=True, own=True)
-                    raise
-            case "conclude":
-                return ToolOutput(value, concludes_turn=True)
-            case "context":
-                extra = message(f"context of {run.call.call_id}", id=self.world.name())
-                return ToolOutput(value, contexts=(extra,))
-            case "stop":
-                actor.cancel(keep=bool(arguments.get("keep")))
-            case _:
-                pass
-        return value

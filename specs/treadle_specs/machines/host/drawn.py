@@ -18,7 +18,7 @@ GOING = st.one_of(
 )
 HOW = st.fixed_dictionaries(
     {"do": st.sampled_from(["sleep", "sleep", "shield", "shield", "swallow", "raise", "tell", "tell late", "conclude",
-                            "context", "stop", "quick"])},
+                            "context", "stop", "stray", "quick"])},
     optional={
         "for": st.sampled_from([0.5, 0.8, 2.0, 6.0]),
         "box": BOX,
@@ -41,20 +41,12 @@ SAID = st.one_of(
     st.builds(Said, st.sampled_from(["text", "cut"]), slow=st.booleans()),
     st.builds(Said, st.sampled_from(["busy", "broken", "quota"]), retry_after=st.sampled_from([None, 1.5, 9.0])),
 )
-BATCH = st.lists(
-    st.tuples(
-        st.sampled_from(["alone", "side", "side", "timed", "fickle", "fickle"]),
-        st.fixed_dictionaries(
-            {
-                "do": st.sampled_from(["sleep", "sleep", "shield", "quick"]),
-                "for": st.sampled_from([0.5, 0.8, 2.0, 6.0]),
-            },
-            optional={"side": st.booleans()},
-        ),
-    ).map(lambda pair: call_of(*pair)),
-    min_size=2,
-    max_size=4,
+_BUSY: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"do": st.sampled_from(["sleep", "sleep", "shield", "quick"]), "for": st.sampled_from([0.5, 0.8, 2.0, 6.0])},
+    optional={"side": st.booleans(), "raises": st.just(True)},
 )
+_SLOW = st.tuples(st.sampled_from(["alone", "side", "side", "timed", "fickle", "fickle"]), _BUSY)
+BATCH = st.lists(_SLOW.map(lambda pair: call_of(*pair)), min_size=2, max_size=4)
 """Calls of one answer that nobody refuses, most of which take a while."""
 PLAN = st.lists(SAID, max_size=3)
 WARNING = st.sampled_from([0.4, 1.0, 5.0])

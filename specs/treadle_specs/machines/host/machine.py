@@ -13,15 +13,15 @@ from treadle import State
 from ..machine import step
 from .acts import DEEDS, EACH_TURN, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
-from .comings import Comings
-from .drawn import BATCH, BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
+from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
 from .revisions import NAMES
 from .sent import NEXT_TURN
 from .storage import MemoryStorage
+from .troubles import Troubles
 from .world import World
 
 
-class HostMachine(Comings):
+class HostMachine(Troubles):
     """Several agents on one host, over a storage of some kind."""
 
     storages: ClassVar[tuple[Any, ...]] = (MemoryStorage,)
@@ -74,19 +74,6 @@ class HostMachine(Comings):
         self.world.model.plan(actor.id, plan)
         self.world.crew.moods.extend(moods)
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
-        self._go(go)
-
-    @rule(pick=PICK, calls=BATCH, moods=st.lists(st.booleans(), max_size=4), go=GOING)
-    @step
-    def overlap(self, pick: int, calls: list[Any], moods: list[bool], go: Any) -> None:
-        """An agent is given calls that take a while, and wait for each other (K4, K5)."""
-        actor = self._actor(pick, busy=False)
-        if actor is None:
-            return
-        self.world.model.first(actor.id, Said("calls", tuple(calls)))
-        self.world.crew.moods.extend(moods)
-        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
-        self.bench.advance(0.3)
         self._go(go)
 
     @rule(pick=PICK, keep=st.booleans(), cause=st.sampled_from(["user", "parent", "hook"]), box=st.one_of(st.none(), BOX),
@@ -198,20 +185,6 @@ class HostMachine(Comings):
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self._go(go)
 
-    @rule(pick=PICK, on=st.sampled_from(sorted(HOOKS)), deed=st.sampled_from(HOOKED), box=BOX, go=GOING)
-    @step
-    def spoil(self, pick: int, on: str, deed: str, box: Any, go: Any) -> None:
-        """A hook acts in the very next turn; somebody waits for what becomes of its message (D8, P8, H7)."""
-        actor = self._actor(pick, busy=False)
-        if actor is None:
-            return
-        self.world.acts.armed.append(Armed(actor.id, on, 1, deed, actor.id))
-        name = self.world.name()
-        actor.deliver(name, box, wakeup=True)
-        if name in actor.sent:
-            self._watch(actor, name)
-        self._go(go)
-
     @rule(pick=PICK, name=st.sampled_from(NAMES))
     @step
     def choose(self, pick: int, name: str) -> None:
@@ -246,39 +219,6 @@ class HostMachine(Comings):
             self.bench.run(revisions.lease, names[1])
             self.bench.run(revisions.let_go, len(revisions.leases) - 1)
         self.bench.run(revisions.declare, names[1])
-
-    @rule(pick=PICK, what=st.sampled_from(["idle", "durable", "fate"]), many=st.integers(1, 3))
-    @step
-    def wait(self, pick: int, what: str, many: int) -> None:
-        """Some wait for an agent, or somebody until a message is safe (L6, D8)."""
-        actor = self._actor(pick, busy=True)
-        if actor is None:
-            return
-        if what == "idle":
-            for number in range(many):
-                actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle {number} of {actor.id}"))
-        elif what == "fate":
-            for name, one in actor.sent.items():
-                if one.receipt.fate is None:
-                    self._watch(actor, name)
-        elif actor.sent:
-            name, one = next(reversed(actor.sent.items()))
-            made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")
-            made.excuse = lambda: one.receipt.fate is None
-            actor.waiters.append(made)
-
-    @rule(pick=PICK, plan=PLAN, go=GOING)
-    @step
-    def ask(self, pick: int, plan: list[Said], go: Any) -> None:
-        """Somebody asks an idle agent, and waits for the answer (D9)."""
-        actor = self._actor(pick, busy=False)
-        if actor is None or actor.agent.state is not State.IDLE or actor.reserved is not None or actor.latched:
-            return
-        self.world.model.plan(actor.id, plan)
-        name = self.world.name()
-        actor.waiters.append(self.bench.waiter(self.asked(actor, name), name=f"ask of {name}"))
-        self.bench.settle()
-        self._go(go)
 
     @rule(mood=st.sampled_from(["well", "slow", "late", "full"]), go=GOING)
     @step
@@ -323,13 +263,6 @@ class HostMachine(Comings):
                 world.log.end()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
-
-    def _watch(self, actor: Actor, name: str) -> None:
-        """Somebody waits for the fate of a message."""
-        receipt = actor.sent[name].receipt
-        made = self.bench.waiter(self.fate(actor, receipt), name=f"fate of {name}")
-        made.excuse = lambda: receipt.fate is None
-        actor.waiters.append(made)
 
     def _arm(self, pick: int, on: str, nth: int, deed: str, target: int, *, rare: int) -> None:
         actor, other = self._actor(pick), self._actor(target)
