@@ -11,7 +11,7 @@ import trio
 
 from treadle import Agent, AgentDisposed, AgentHandle, AgentOptions
 from treadle.agent import message
-from treadle.errors import DelegationLimit, MisuseError, SessionNotFound
+from treadle.errors import DelegationLimit, DuplicateSession, MisuseError, SessionNotFound
 from treadle.hooks import SESSION_EVENT
 from treadle.session import event
 
@@ -22,8 +22,9 @@ from .planned import Planned
 from .revisions import NAMES
 from .surroundings import Surroundings
 
-Where = Literal["setup", "commit", "created", "orphan"]
-"""Where a creation fails: in setup, in what setup returned, in a listener of ``agent/created``, for want of a live parent."""
+Where = Literal["setup", "commit", "created", "orphan", "other"]
+"""Where a creation fails: in setup, in what setup returned, in a listener of ``agent/created``, for want of a live parent;
+or in the store, where a session is to be made that is there, or resumed that is not."""
 
 
 @event("machine/farewell")
@@ -141,10 +142,12 @@ class Births:
         """A creation that fails there, or is cancelled: nothing of it stays, and the next one succeeds (O1, O13)."""
         self.failing[id] = where
         try:
-            await self.attempt(id, orphan if where == "orphan" else None, anew=anew)
-        except (Planned, MisuseError, AgentDisposed, DelegationLimit) as error:
+            await self.attempt(id, orphan if where == "orphan" else None, anew=anew != (where == "other"))
+        except (Planned, MisuseError, AgentDisposed, DelegationLimit, DuplicateSession, SessionNotFound) as error:
             planned = isinstance(error, Planned) and f"{error}" == where
-            require(planned or where == "orphan", "O1", "a creation that fails in {} raises {!r}", where, error)
+            stored = isinstance(error, SessionNotFound if anew else DuplicateSession) == (where == "other")
+            require(planned or (stored and where in ("orphan", "other")), "O1", "a creation that fails in {} raises {!r}", where,
+                    error)  # fmt: skip
         else:
             require(False, "O1", "a creation that fails in {} succeeds", where)
         finally:

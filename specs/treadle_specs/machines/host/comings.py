@@ -79,7 +79,7 @@ class Comings(Ends):
         self.die(power=power)
 
     @precondition(lambda self: len(self.world.live()) < CROWD)
-    @rule(where=st.sampled_from(["setup", "commit", "created", "orphan"]), pick=PICK, anew=st.booleans())
+    @rule(where=st.sampled_from(["setup", "commit", "created", "orphan", "other"]), pick=PICK, anew=st.booleans())
     @step
     def fail(self, where: Where, pick: int, *, anew: bool) -> None:
         """A creation or a resume fails; the next one under its id succeeds (O1, O13)."""

@@ -220,12 +220,12 @@ class HostMachine(Troubles):
             self.bench.run(revisions.let_go, len(revisions.leases) - 1)
         self.bench.run(revisions.declare, names[1])
 
-    @rule(mood=st.sampled_from(["well", "slow", "late", "full"]), go=GOING)
+    @rule(mood=st.sampled_from(["well", "slow", "late", "full", "unsure"]), go=GOING)
     @step
     def store(self, mood: Any, go: Any) -> None:
         """The storage changes."""
         self.world.storage.mood = mood
-        self.world.failures += mood == "full"
+        self.world.failures += mood in ("full", "unsure")
         self._go(go)
 
     @rule(go=GOING)

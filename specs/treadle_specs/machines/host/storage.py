@@ -14,8 +14,8 @@ from treadle.session.memory import Kept
 
 from ...exploration.violation import require
 
-Mood = Literal["well", "slow", "late", "full"]
-"""At once; each write takes a while; written at once and acknowledged after a while; no room."""
+Mood = Literal["well", "slow", "late", "full", "unsure"]
+"""At once; each write takes a while; written at once and acknowledged after a while; no room; no sync succeeds."""
 SLOW = 0.3
 """Seconds that a slow write takes, or a late acknowledgement."""
 
@@ -57,7 +57,7 @@ class _MoodySink:
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         if self.storage.mood == "slow":
             await trio.sleep(SLOW)
-        if self.storage.mood == "full":
+        if self.storage.mood == "full" or (durable and self.storage.mood == "unsure"):
             self.storage.refused += 1
             raise OSError(28, "no room")
         await self.inner.write(first, records, durable)
