@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import trio
-from attrs import define
+from attrs import define, field
 
 from treadle import Agent, State
 from treadle.hooks import (
@@ -48,7 +48,7 @@ HEARD = (*EVENTS, *NOTICES)
 DEEDS = ("steer", "follow", "inject", "cancel", "cancel", "keep", "maintain", "reserve", "release", "unsubscribe", "raise",
          "interrupt", "dispose")  # fmt: skip
 _DELIVERED = {"steer": ("next-step", True), "follow": ("next-turn", True), "inject": ("next-step", False)}
-HOOKED = ("steer", "cancel", "keep", "raise", "reject", "wait")
+HOOKED = ("steer", "cancel", "keep", "raise", "reject", "wait", "unsubscribe")
 
 
 @define(eq=False)
@@ -68,21 +68,21 @@ class Extra:
 
     world: Surroundings
     begun: int
-    dispose: Callable[[], None] | None = None
+    disposers: list[Callable[[], None]] = field(factory=list[Callable[[], None]])
     alive: bool = True
     heard: int = 0
 
     def __call__(self, told: Any) -> None:
-        """Hear an event."""
+        """Hear an event, or that a turn is about to stop."""
         with self.world.noting():
-            require(self.alive, "H3", "a listener that was taken out hears {}", told.event.type)
+            require(self.alive, "H3", "a listener that was taken out hears {}", told)
         self.heard += 1
 
     def end(self) -> None:
         """Take it out."""
-        if self.dispose is not None and self.alive:
-            self.alive = False
-            self.dispose()
+        for dispose in self.disposers if self.alive else ():
+            dispose()
+        self.alive = False
 
 
 class Acts:
@@ -148,13 +148,23 @@ class Acts:
             case "unsubscribe":
                 for extra in world.extras:
                     extra.end()
-            case "interrupt" if trio.lowlevel.in_trio_task():  # elsewhere it is the machine's own call that it leaves
-                world.interrupts += 1
+            case "interrupt" if (
+                trio.lowlevel.in_trio_task() or world.braced
+            ):  # elsewhere the machine's own call would end
+                if not world.braced:
+                    world.interrupts += 1
+                    self._leaves(one)
                 raise KeyboardInterrupt
             case "dispose":
                 actor.dispose(keep=True)
             case _:
                 raise Planned("a listener")
+
+    def _leaves(self, one: Armed) -> None:
+        """Whose own task a listener ends begins nothing more (H5)."""
+        agent = self.world.actors[one.agent_id].agent
+        if trio.lowlevel.current_task() in list(agent.engine.awaited_tasks()):
+            self.world.interrupted.add(agent.id)
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,7 @@ class Model:
         actor = self.world.actors[request.session_id]
         agent = actor.agent
         require(agent.state is State.STEP, "C9", "a request of {} starts in {}", agent.id, agent.state)
+        require(agent.id not in self.world.interrupted, "H5", "{} goes on, and was interrupted", agent.id)
         require(not request.signal.cancelled, "C9", "a request of {} starts after a cancel", agent.id)
         try:
             check_request(agent.session, request)

@@ -12,7 +12,7 @@ import trio
 from treadle import Agent, AgentDisposed, AgentHandle, AgentOptions
 from treadle.agent import message
 from treadle.errors import DelegationLimit, DuplicateSession, MisuseError, SessionNotFound
-from treadle.hooks import SESSION_EVENT
+from treadle.hooks import SESSION_EVENT, TURN_STOPPING
 from treadle.session import event
 
 from ...exploration.violation import require
@@ -25,6 +25,10 @@ from .surroundings import Surroundings
 Where = Literal["setup", "commit", "created", "orphan", "other"]
 """Where a creation fails: in setup, in what setup returned, in a listener of ``agent/created``, for want of a live parent;
 or in the store, where a session is to be made that is there, or resumed that is not."""
+
+
+MOST = 2
+"""How many agents may live below a root (O6)."""
 
 
 @event("machine/farewell")
@@ -73,10 +77,26 @@ class Births:
                 revisions.bound(agent, revisions.current[preset])
             return self._set_up(scope, agent, early)
 
-        handle = await host.agents.create(
-            session_id=id, parent_agent=parent.agent if parent is not None else None, agent_options=options, setup=setup
-        )
+        below = self._below(parent) if parent is not None else 0
+        try:
+            handle = await host.agents.create(
+                session_id=id,
+                parent_agent=parent.agent if parent is not None else None,
+                agent_options=options,
+                setup=setup,
+            )
+        except DelegationLimit:
+            require(below >= MOST, "O6", "{} live below the root of {}, and no more may", below, parent.id)
+            return
+        require(below < MOST, "O6", "{} live below the root of {}, and one more is made", below, parent and parent.id)
         self._entered(handle)
+
+    def _below(self, parent: Any) -> int:
+        """How many agents live below the root of one."""
+        root = parent
+        while root.parent is not None and not root.parent.witness.gone:
+            root = root.parent
+        return len([one for one in self.world.actors.values() if one in root.lineage()]) - 1
 
     async def resume(self, id: str, parent: Any = None) -> None:
         """Resume a session; its preset's present revision is bound."""
@@ -96,6 +116,9 @@ class Births:
         if early:
             self.world.host.spawn(partial(self._early, agent, early))
         self._fail(agent.id, "setup")
+        tidied: list[str] = []
+        scope.defer(partial(self._tidied, tidied, "first", 2))
+        scope.defer(partial(self._tidied, tidied, "second", 1))
         scope.defer(partial(self._farewell, agent))
         return partial(self._fail, agent.id, "commit")
 
@@ -105,6 +128,12 @@ class Births:
             await trio.lowlevel.checkpoint()
         with contextlib.suppress(AgentDisposed):
             agent.inject(message("early", id=self.world.name()))
+
+    def _tidied(self, tidied: list[str], name: str, place: int) -> None:
+        """Clean-ups run last to first (O5)."""
+        tidied.append(name)
+        with self.world.noting():
+            require(len(tidied) == place, "O5", "the {} clean-up is number {}", name, len(tidied))
 
     def _farewell(self, agent: Agent) -> None:
         """A clean-up; what it records is stored as well (O4)."""
@@ -119,7 +148,7 @@ class Births:
     def overhear(self, agent: Agent) -> None:
         """A listener of the agent's own, behind all others, that may be taken out again."""
         extra = Extra(self.world, len(agent.session))
-        extra.dispose = agent.hooks.on(SESSION_EVENT, extra)
+        extra.disposers = [agent.hooks.on(SESSION_EVENT, extra), agent.hooks.on(TURN_STOPPING, extra)]
         self.world.extras.append(extra)
 
     def _resumed(self, handle: AgentHandle, before: Any) -> None:

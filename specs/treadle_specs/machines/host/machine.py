@@ -193,13 +193,19 @@ class HostMachine(Troubles):
         if actor is not None:
             self.bench.run(self.world.revisions.select, actor.agent, name)
 
-    @rule(name=st.sampled_from(NAMES), pick=PICK, what=st.sampled_from(["declare", "declare", "lease", "let go"]))
+    @rule(
+        name=st.sampled_from(NAMES),
+        pick=PICK,
+        what=st.sampled_from(["declare", "declare", "lease", "let go", "listen"]),
+    )
     @step
     def preset(self, name: str, pick: int, what: str) -> None:
         """A preset is declared anew, or a revision is leased or let go of (O11, O12)."""
         revisions = self.world.revisions
         if what == "declare":
             self.bench.run(revisions.declare, name)
+        elif what == "listen":
+            revisions.overhear(pick)
         elif what == "lease":
             self.bench.run(revisions.lease, name)
         elif revisions.leases:

@@ -31,6 +31,8 @@ class Surroundings(Protocol):
     fired: int
     depth: int
     interrupts: int
+    interrupted: set[str]
+    braced: bool
     leaving: bool
 
     @property

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from treadle import State
+from treadle.agent import message
 
 from ..machine import step
 from .actor import Actor
@@ -32,6 +33,27 @@ class Troubles(Comings):
         self.world.crew.moods.extend(moods)
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self.bench.advance(0.3)
+        self._go(go)
+
+    @rule(
+        pick=PICK, on=st.sampled_from(["agent/inbox/spliced", "inserted", "turn/start", "status", "claimed"]), go=GOING
+    )
+    @step
+    def brace(self, pick: int, on: str, go: Any) -> None:
+        """A listener leaves the program in the middle of a call: everybody else has heard all when it is raised (H5)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None or actor.agent.state is not State.IDLE or actor.reserved is not None or actor.latched:
+            return
+        world, armed = self.world, Armed(actor.id, on, 1, "interrupt", actor.id)
+        world.acts.armed.append(armed)
+        world.braced = True
+        try:
+            actor.agent.followup(message("hold on", id=world.name()))
+        except KeyboardInterrupt:
+            actor.look()
+        finally:
+            world.braced = False
+            world.acts.armed = [one for one in world.acts.armed if one is not armed]
         self._go(go)
 
     @rule(pick=PICK, failures=st.lists(st.integers(0, 3), min_size=1, max_size=3), go=GOING)

@@ -45,7 +45,7 @@ from ..bench import Bench
 from .actor import Actor
 from .acts import Acts, Extra
 from .answers import Model
-from .births import Births
+from .births import MOST, Births
 from .crew import Crew
 from .planned import UNSEEN, Planned
 from .revisions import NAMES, Revisions
@@ -80,7 +80,9 @@ class World:
         broken: what was found inside code of the driver's, which would contain it.
         fired: how often a listener or hook has acted.
         depth: how many listeners are acting now.
-        interrupts: how often a listener raised ``KeyboardInterrupt``.
+        interrupts: how often a listener raised ``KeyboardInterrupt`` in a task of the host's.
+        interrupted: the agents whose own task that was.
+        braced: whether a listener's ``KeyboardInterrupt`` is awaited by the machine's own call.
     """
 
     def __init__(self, storage: Storage, bench: Bench, names: Iterator[str]) -> None:
@@ -93,6 +95,8 @@ class World:
         self.broken: list[Violation] = []
         self.fired = self.depth = self.interrupts = self.failures = 0
         self.extras: list[Extra] = []
+        self.interrupted: set[str] = set()
+        self.braced = False
         self.crew = Crew(self)
         self.model = Model(self)
         self.revisions = Revisions(self)
@@ -102,7 +106,8 @@ class World:
         self.log = _Listening(self)
         self._leave = trio.Event()
         self.store = storage.store()
-        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work", approver=self.crew.approve)
+        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work", approver=self.crew.approve,
+                         max_live_children=MOST)  # fmt: skip
         self.over = False
         self._job = bench.stepper.start(self._live)
         bench.settle()
