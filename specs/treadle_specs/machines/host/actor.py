@@ -55,6 +55,7 @@ class Actor:
         cancelled_turn: the turn that it ends, ``None`` for a maintenance task.
         due_cancels: how often cancel-requested has to be told.
         due_warnings: when warnings about its convergence are due, and whether they must have been logged.
+        given: how many chunks the model had delivered when it was cancelled.
         unseen: how many tasks that nobody awaits have failed.
         errand_ended: when the last maintenance task ended.
         disposing: whether it was disposed.
@@ -75,6 +76,7 @@ class Actor:
     due_cancels: int = 0
     due_warnings: list[tuple[float, bool]] = field(factory=list[tuple[float, bool]])
     errand_ended: float | None = None
+    given: int | None = None
     unseen: int = 0
     cancelled_turn: int | None = None
     disposing: bool = False
@@ -184,6 +186,7 @@ class Actor:
                 self.cause, self.since = CAUSES[cause], world.bench.now
                 self.cancelled_turn = agent.engine.kernel.turn if state is not State.MAINTENANCE else None
                 self.due_cancels += 1
+                self.given = world.model.given.get(self.id, 0)
             agent.cancel(CAUSES[cause], keep_inbox=keep)
             if state in OVER:
                 require(self.picture() == before, "L1", "a cancel after the disposal changed something")

@@ -28,6 +28,7 @@ HOW = st.fixed_dictionaries(
         "again": st.just(True),
         "side": st.booleans(),
         "raises": st.just(True),
+        "same": st.just(True),
         "keep": st.booleans(),
     },
 )  # fmt: skip
@@ -38,7 +39,7 @@ CALL = st.tuples(
 SAID = st.one_of(
     st.builds(Said, st.just("calls"), st.lists(CALL, min_size=1, max_size=4).map(tuple)),
     st.builds(Said, st.just("calls"), st.lists(CALL, min_size=1, max_size=3).map(tuple), slow=st.booleans()),
-    st.builds(Said, st.sampled_from(["text", "cut"]), slow=st.booleans()),
+    st.builds(Said, st.sampled_from(["text", "cut"]), slow=st.booleans(), shielded=st.booleans()),
     st.builds(Said, st.sampled_from(["busy", "broken", "quota"]), retry_after=st.sampled_from([None, 1.5, 9.0])),
 )
 _BUSY: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

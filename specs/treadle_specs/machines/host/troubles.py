@@ -56,6 +56,29 @@ class Troubles(Comings):
             world.acts.armed = [one for one in world.acts.armed if one is not armed]
         self._go(go)
 
+    @rule(
+        pick=PICK,
+        on=st.sampled_from(["step/start", "assistant/message", "tool/result", "step/end"]),
+        sure=st.integers(0, 7),
+    )
+    @step
+    def leave(self, pick: int, on: str, sure: int) -> None:
+        """A listener leaves the program in the agent's own task: the agent begins nothing more, and the host ends (H5)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None or sure:
+            return
+        self.world.acts.armed.append(Armed(actor.id, on, 1, "interrupt", actor.id))
+        self.world.model.first(actor.id, Said("calls", (call_of("alone", {"do": "quick"}),)))
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self.bench.settle()
+
+    @rule()
+    @step
+    def reroute(self) -> None:
+        """The model is taken out and put in again between turns: requests go to the one that is there (Q4)."""
+        if not self.world.over and all(self.at_rest(one) for one in self.world.actors.values()):
+            self.world.model.connect()
+
     @rule(pick=PICK, failures=st.lists(st.integers(0, 3), min_size=1, max_size=3), go=GOING)
     @step
     def stutter(self, pick: int, failures: list[int], go: Any) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle import Agent, Errored, Event, Failure
+from treadle import Agent, Errored, Event, Failure, State
 from treadle.hooks import FrameChunk, FrameEnd, FrameStart
 from treadle.session import (
     Aborted,
+    AssistantAttempt,
+    AssistantMessageAdded,
     InboxSpliced,
     RequestContext,
     RequestHeader,
@@ -60,6 +62,7 @@ class Witness:
     started: int = 0
     retry: tuple[float, float] | None = None
     retries: int = 0
+    calls: set[str] = field(factory=set[str])
     header: RequestHeader | None = None
     context: RequestContext | None = None
     headers: int = 0
@@ -77,6 +80,7 @@ class Witness:
                 self.header = entry.data
             elif isinstance(entry.data, RequestContext):
                 self.context = entry.data
+        self.calls.update(self.agent.session.call_ids)
 
     def event(self, entry: Event) -> None:
         """An event is told: the next one, whoever acts in between (H4)."""
@@ -93,14 +97,14 @@ class Witness:
             case StepStart():
                 self.step, self.retries = data.step, 0
             case StepEnd() | TurnEnd():
-                self.retry = None
+                self.retry, self.world.actor_of(self.agent).given = None, None
+            case AssistantMessageAdded() | AssistantAttempt():
+                self._attempted(data)
             case InboxSpliced():
                 if data.removed_count and data.outcome is None and not data.inserted:
                     self.claimed += data.removed_count
-            case RetryScheduled():
-                self._scheduled(data)
-            case RetryStarted():
-                self._retried()
+            case RetryScheduled() | RetryStarted():
+                self._scheduled(data) if isinstance(data, RetryScheduled) else self._retried()
             case RequestHeader():
                 self._header(data)
             case RequestContext():
@@ -140,6 +144,16 @@ class Witness:
         waited = self.world.bench.now - scheduled
         require(abs(waited - delay) <= SLACK, "Q6", "a wait of {} s took {} s", delay, waited)
         self.retry = None
+
+    def _attempted(self, data: AssistantMessageAdded | AssistantAttempt) -> None:
+        """Nothing is kept that came after a cancel; each call has an id of its own (C5, K3)."""
+        given, stream = self.world.actor_of(self.agent).given, data.stream
+        if given is not None and stream is not None and self.agent.state is State.CANCEL_CONVERGENCE:
+            kept = len(list(stream.chunks()))
+            require(kept <= given, "C5", "{} chunks are kept of {} that came before the cancel", kept, given)
+        for call in data.message.calls if isinstance(data, AssistantMessageAdded) else ():
+            require(call.call_id not in self.calls, "K3", "the call id {} comes again", call.call_id)
+            self.calls.add(call.call_id)
 
     def _header(self, data: RequestHeader) -> None:
         self.headers += 1

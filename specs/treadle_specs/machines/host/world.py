@@ -131,7 +131,7 @@ class World:
 
     def _furnish(self) -> None:
         host = self.host
-        host.models.register("machine", self.model)
+        self.model.connect()
         for tool in self.crew.tools():
             host.tools.register(tool)
         host.tools.register(subagent("delegate", "a child", options=AgentOptions("machine", "big"), parallel=True))
