@@ -88,7 +88,7 @@ class Births:
         except DelegationLimit:
             require(below >= MOST, "O6", "{} live below the root of {}, and no more may", below, parent.id)
             return
-        require(below < MOST, "O6", "{} live below the root of {}, and one more is made", below, parent and parent.id)
+        require(below < MOST, "O6", "{} live below a root, and {} is made besides", below, id)
         self._entered(handle)
 
     def _below(self, parent: Any) -> int:

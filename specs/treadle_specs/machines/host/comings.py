@@ -32,7 +32,7 @@ class Comings(Ends):
         self._go(go)
         if again:
             self.rest_all()
-            if not self.world.over:
+            if not self.world.ending:
                 self.come_back(actor.id)
 
     @rule(pick=PICK)
@@ -41,7 +41,7 @@ class Comings(Ends):
         """A session that is not live is resumed, the second time perhaps."""
         self.rest_all()
         closed = self.closed()
-        if closed and not self.world.over and len(self.world.live()) < CROWD:
+        if closed and not self.world.ending and len(self.world.live()) < CROWD:
             self.come_back(closed[pick % len(closed)])
 
     @rule(pick=PICK, times=st.integers(2, 3))
@@ -50,12 +50,12 @@ class Comings(Ends):
         """An agent is disposed, resumed and asked, several times over (P4, Q2)."""
         for _ in range(times):
             actor = self._actor(pick)
-            if actor is None or self.world.over:
+            if actor is None or self.world.ending:
                 return
             self.world.storage.mood = "well"
             actor.dispose(keep=True)
             self.rest_all()
-            if self.world.over or len(self.world.live()) >= CROWD:
+            if self.world.ending or len(self.world.live()) >= CROWD:
                 return
             self.come_back(actor.id)
             again = self.world.actors[actor.id]
@@ -68,7 +68,7 @@ class Comings(Ends):
         """A session is forked, at its end or before; the fork may be forked again (S5)."""
         self.rest_all()
         closed = self.closed()
-        if not closed or self.world.over:
+        if not closed or self.world.ending:
             return
         self.branch(closed[pick % len(closed)], part)
 
@@ -107,7 +107,7 @@ class Comings(Ends):
         self.bench.advance(1.0)
         if waiter.error is not None:
             raise waiter.error
-        if self.world.over:
+        if self.world.ending:
             return
         if not waiter.succeeded:
             self.bench.run(lambda: self.world.births.undone(name, anew=anew))
@@ -117,16 +117,19 @@ class Comings(Ends):
 
     def _vain(self, pick: int, *, anew: bool) -> str | None:
         """The id of a creation that is to fail: of a new session, or of one that is not live."""
-        if self.world.over:
+        if self.world.ending:
             return None
+        if not (anew or self.closed()) and (actor := self._actor(pick)) is not None:
+            self.world.storage.mood = "well"
+            actor.dispose(keep=True)
         self.rest_all()
         closed = self.closed()
-        if self.world.over or not (anew or closed):
+        if self.world.ending or not (anew or closed):
             return None
         return next(self.ids) if anew else closed[pick % len(closed)]
 
     def _after_all(self, name: str, *, anew: bool) -> None:
-        if self.world.over:
+        if self.world.ending:
             return
         if anew:
             self._make(name, None, None, 5.0, 2, "big")
@@ -135,7 +138,7 @@ class Comings(Ends):
 
     def _actor(self, pick: int, *, busy: bool | None = None) -> Actor | None:
         live = [one for one in self.world.live() if one.handle is not None]
-        if self.world.over or not live:
+        if self.world.ending or not live:
             return None
         if busy is not None:
             wanted = [one for one in live if (one.agent.state is not State.IDLE) == busy]
@@ -146,7 +149,7 @@ class Comings(Ends):
         self, under: int | None, preset: str | None, warning: float, pool: int, model: str, early: int = 0
     ) -> None:
         world = self.world
-        if world.over:
+        if world.ending:
             return
         parent = self._actor(under) if under is not None else None
         depth = parent.agent.session.header.delegation_depth if parent is not None else 0

@@ -216,7 +216,7 @@ class HostMachine(Troubles):
     @step
     def rebind(self, names: list[str], *, lease: bool) -> None:
         """A blank agent is bound anew, and what it is bound to is declared anew; a lease comes and goes (O9, O12)."""
-        if self.world.over:
+        if self.world.ending:
             return
         revisions = self.world.revisions
         self._create(None, names[0], 5.0, 2, "big")

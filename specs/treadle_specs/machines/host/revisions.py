@@ -8,7 +8,7 @@ from attrs import define, field
 
 from treadle import Agent
 from treadle.errors import MisuseError, ScopeClosed
-from treadle.hooks import INBOX_INSERTED
+from treadle.hooks import INBOX_INSERTED, InboxInserted
 from treadle.presets import Composition, Lease, PresetDefinition
 from treadle.session import PresetSelected, TurnStart
 from treadle.tools import Tool
@@ -71,7 +71,11 @@ class Revisions:
             return
         agent, held = bound[pick % len(bound)]
         heard: list[Agent] = []
-        dispose = held.scope.on(INBOX_INSERTED, lambda told: heard.append(told.agent))
+
+        def hear(told: InboxInserted) -> None:
+            heard.append(told.agent)
+
+        dispose = held.scope.on(INBOX_INSERTED, hear)
         self.world.actor_of(agent).deliver(self.world.name(), "next-step", wakeup=False)
         dispose()
         over = self.world.actor_of(agent).disposing

@@ -27,6 +27,7 @@ class Surroundings(Protocol):
     past: dict[str, Any]
     extras: list[Any]
     crew: Any
+    model: Any
     revisions: Any
     fired: int
     depth: int

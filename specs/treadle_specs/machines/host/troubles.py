@@ -76,7 +76,7 @@ class Troubles(Comings):
     @step
     def reroute(self) -> None:
         """The model is taken out and put in again between turns: requests go to the one that is there (Q4)."""
-        if not self.world.over and all(self.at_rest(one) for one in self.world.actors.values()):
+        if not self.world.ending and all(self.at_rest(one) for one in self.world.actors.values()):
             self.world.model.connect()
 
     @rule(pick=PICK, failures=st.lists(st.integers(0, 3), min_size=1, max_size=3), go=GOING)

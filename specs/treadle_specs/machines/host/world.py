@@ -210,6 +210,11 @@ class World:
     # --- for others ---------------------------------------------------------------------------------------------------
 
     @property
+    def ending(self) -> bool:
+        """Whether the host has ended, or will: it was interrupted."""
+        return self.over or self.interrupts > 0
+
+    @property
     def telling(self) -> bool:
         """Whether a listener is acting now."""
         return self.depth > 0
