@@ -86,7 +86,7 @@ class Births:
                 setup=setup,
             )
         except DelegationLimit:
-            require(below >= MOST, "O6", "{} live below the root of {}, and no more may", below, parent.id)
+            require(below >= MOST, "O6", "{} live below the root of the parent of {}, and no more may", below, id)
             return
         require(below < MOST, "O6", "{} live below a root, and {} is made besides", below, id)
         self._entered(handle)
