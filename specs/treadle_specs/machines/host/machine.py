@@ -202,6 +202,8 @@ class HostMachine(Troubles):
     def preset(self, name: str, pick: int, what: str) -> None:
         """A preset is declared anew, or a revision is leased or let go of (O11, O12)."""
         revisions = self.world.revisions
+        if self.world.ending:
+            return
         if what == "declare":
             self.bench.run(revisions.declare, name)
         elif what == "listen":
