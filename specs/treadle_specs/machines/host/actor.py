@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
@@ -55,6 +55,7 @@ class Actor:
         cancelled_turn: the turn that it ends, ``None`` for a maintenance task.
         due_cancels: how often cancel-requested has to be told.
         due_warnings: when warnings about its convergence are due, and whether they must have been logged.
+        given: how many chunks the model had delivered when it was cancelled.
         unseen: how many tasks that nobody awaits have failed.
         errand_ended: when the last maintenance task ended.
         disposing: whether it was disposed.
@@ -75,6 +76,7 @@ class Actor:
     due_cancels: int = 0
     due_warnings: list[tuple[float, bool]] = field(factory=list[tuple[float, bool]])
     errand_ended: float | None = None
+    given: int | None = None
     unseen: int = 0
     cancelled_turn: int | None = None
     disposing: bool = False
@@ -184,6 +186,7 @@ class Actor:
                 self.cause, self.since = CAUSES[cause], world.bench.now
                 self.cancelled_turn = agent.engine.kernel.turn if state is not State.MAINTENANCE else None
                 self.due_cancels += 1
+                self.given = world.model.given.get(self.id, 0)
             agent.cancel(CAUSES[cause], keep_inbox=keep)
             if state in OVER:
                 require(self.picture() == before, "L1", "a cancel after the disposal changed something")
@@ -206,7 +209,7 @@ class Actor:
     def aborted(self, turn: int, cause: Cause) -> None:
         """A turn was told to have ended aborted, for this cause (C2)."""
         due = self.cause if turn == self.cancelled_turn else None
-        if self.own_child and self.cause is None:
+        if self.own_child and self.handle is None and self.cause is None:
             require(isinstance(cause, (ByParent, ByDisposal)), "O6", "a child of a tool ends aborted by {}", cause)
         if due is not None:
             require(cause == due, "C2", "a turn ends aborted by {}, and {} was the first cause", cause, due)
@@ -297,21 +300,24 @@ class Actor:
         if self.handle is None:
             return
         with world.noting(self):
-            first, pending, fired = not self.disposing, self.lists, world.fired
+            first, fired = not self.disposing, world.fired
+            pending = [(one, one.lists) for one in self.lineage() if not one.disposing]
             self.doomed()
             ending = self.handle.dispose(keep_inbox=keep)
             require(self.agent.state in OVER, "O4", "a disposed agent is in {}", self.agent.state)
-            if first and world.fired == fired:
-                due: dict[str, list[str]] = pending if keep else {NEXT_TURN: [], NEXT_STEP: []}
-                require(
-                    folded(self.agent.session.events) == due,
-                    "O4",
-                    "a disposal leaves {} pending of {}",
-                    folded(self.agent.session.events),
-                    pending,
-                )
+            if world.fired == fired:
+                for one, before in pending:
+                    due: dict[str, list[str]] = before if keep else {NEXT_TURN: [], NEXT_STEP: []}
+                    left = folded(one.agent.session.events)
+                    require(left == due, "O4", "a disposal leaves {} pending of {} in {}", left, before, one.id)
             if first and not world.telling:
                 self.ending = world.bench.waiter(awaited(ending), name=f"disposal of {self.id}")
+
+    def lineage(self) -> Iterator[Actor]:
+        """It, and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.lineage()
 
     def doomed(self) -> None:
         """It was disposed, or what it hangs on was."""
@@ -331,6 +337,9 @@ class Actor:
     def look(self) -> None:
         """What can be seen at any moment between two batches."""
         self.refresh()
+        if not self.witness.gone:
+            heard, due = self.witness.heard, len(self.agent.session)
+            require(heard == due, "H4", "{} of {} events of {} are told, and nobody is telling", heard, due, self.id)
         if not self.disposing:
             require(self.lists == folded(self.agent.session.events), "I6", "the inbox of {} is {}, its log folds to {}", self.id, self.lists,
                     folded(self.agent.session.events))  # fmt: skip
@@ -360,12 +369,14 @@ class Actor:
         self.look()
         self.witness.rest()
         told = self.witness.cancels
-        require(self.own_child or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
+        require(self.own_child or self.world.interrupts or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
                 self.id, told, self.due_cancels)  # fmt: skip
         if self.disposing:
             require(agent.state is State.DISPOSED, "O4", "the disposal of {} does not end", self.id)
             require(self.witness.gone == 1, "O4", "disposed is told {} times", self.witness.gone)
             require(self.world.host.agents.get(self.id) is not agent, "O4", "{} is still registered", self.id)
+            open_still = [name for name, one in self.sent.items() if one.receipt.fate is None]
+            require(not open_still, "D8", "{} is gone, and {} have no fate", self.id, open_still)
             return
         if agent.state is State.IDLE and self.reserved is None:
             require(not self.latched, "D4", "{} is idle, and a latched wake finds work", self.id)
