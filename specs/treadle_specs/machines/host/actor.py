@@ -8,7 +8,6 @@ from typing import Any
 from attrs import define, field
 
 from treadle import (
-    Admitted,
     Agent,
     AgentBusy,
     AgentDisposed,
@@ -18,17 +17,15 @@ from treadle import (
     ByParent,
     ByUser,
     Cause,
-    Completed,
     DuplicateMessage,
-    MaxTokens,
-    Rejected,
     State,
 )
 from treadle.agent import message
-from treadle.session import InboxSpliced, TurnEnd, TurnStart, UserMessageAdded
+from treadle.session import InboxSpliced, TurnStart, UserMessageAdded
 
 from ...exploration.violation import require
 from ..bench import Waiter
+from .fates import hold_fates, nothing_overlooked
 from .planned import UNSEEN, Planned
 from .sent import NEXT_STEP, NEXT_TURN, Sent, awaited, folded
 from .surroundings import Surroundings
@@ -380,42 +377,10 @@ class Actor:
             return
         if agent.state is State.IDLE and self.reserved is None:
             require(not self.latched, "D4", "{} is idle, and a latched wake finds work", self.id)
-            self._nothing_overlooked()
+            nothing_overlooked(agent, self.lists, self.sent)
             left = [one.id for one in self.children if one.own_child and not one.witness.gone]
             require(not left, "O6", "{} is idle, and the tool's children {} live", self.id, left)
         unseen = len([one for one in self.witness.errors if isinstance(one, Planned) and f"{one}" == UNSEEN])
         require(unseen == self.unseen, "N8", "{} tasks failed unseen, and {} are told", self.unseen, unseen)
         self.world.compactions.rest(agent.session)
-        self._fates()
-
-    def _nothing_overlooked(self) -> None:
-        """What a wake brought waits only behind a turn that parked it (L2, L3)."""
-        ends = [e for e in self.agent.session.events if isinstance(e.data, TurnEnd)]
-        for name in [*self.lists[NEXT_TURN], *self.lists[NEXT_STEP]]:
-            one = self.sent.get(name)
-            if one is None or not one.woke:
-                continue
-            parked = [e for e in ends if e.seq > one.at and not isinstance(e.data.reason, (Completed, MaxTokens))]
-            require(parked, "L2", "{} is idle, and {} waits for nothing", self.id, name)
-
-    def _fates(self) -> None:
-        lists = self.lists
-        for name, one in self.sent.items():
-            if name in self.told_fates:
-                continue
-            fate = one.receipt.fate
-            pending = name in lists[NEXT_TURN] or name in lists[NEXT_STEP]
-            recorded = [
-                e
-                for e in self.agent.session.events
-                if isinstance(e.data, UserMessageAdded) and e.data.message.id == name
-            ]
-            require(len(recorded) <= 1, "N2", "{} is recorded {} times", name, len(recorded))
-            if self.agent.state is State.IDLE:
-                require((fate is None) == pending, "D8", "{} has the fate {}, and is pending: {}", name, fate, pending)
-            if isinstance(fate, Admitted):
-                require(recorded, "D8", "{} is admitted, and not recorded", name)
-            if isinstance(fate, Rejected) and fate.reason == "discarded":
-                require(not recorded, "D8", "{} is discarded, and recorded", name)
-            if fate is not None:
-                self.told_fates.add(name)
+        hold_fates(agent, self.lists, self.sent, self.told_fates)
