@@ -20,7 +20,19 @@ from pathlib import Path
 
 import trio
 
-from treadle import AgentOptions, Answer, AssistantMessage, Call, Completed, Host, ScriptedModel, Session, Text, tool
+from treadle import (
+    AgentOptions,
+    Answer,
+    AssistantMessage,
+    Call,
+    Completed,
+    Host,
+    ScriptedModel,
+    Session,
+    Text,
+    ToolCall,
+    tool,
+)
 from treadle.models import BlockEnd, BlockStart, CallConfig, Finish, Finished, Segment, TimedStream
 from treadle.session import (
     AssistantMessageAdded,
@@ -40,7 +52,7 @@ from treadle.session import (
     encode_header,
     new_header,
 )
-from treadle.words.messages import ToolCall, user_message
+from treadle.words.messages import user_message
 from treadle_adapters.stores.jsonl import JsonlStore
 
 from .measure import Benchmark, Meter, Sample

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.telemetry.watching import Tree, afterwards, seen, tree_of, watch, watched_host
-from treadle import Aborted, Event, SessionHeader
+from treadle import Aborted, Event, Session, SessionHeader
 from treadle.session import (
     AssistantAttempt,
     AssistantMessageAdded,
@@ -24,7 +24,8 @@ from treadle.session import (
     TurnEnd,
     TurnStart,
 )
-from treadle_adapters.traces import Content, Span, replay
+from treadle_adapters.traces import Content, Fold, Span, replay
+from treadle_adapters.traces.spans import SILENT
 from treadle_diagrams import read_session
 from treadle_specs.rig.scripts import SCRIPTS, play, prepared, record
 
@@ -263,3 +264,17 @@ def test_telemetry_knows_no_sdk_and_no_exporter() -> None:
         text = module.read_text(encoding="utf-8")
         assert "opentelemetry.sdk" not in text
         assert "opentelemetry.exporter" not in text
+
+
+@pytest.mark.rule("S11")
+def test_a_fold_that_is_primed_with_a_window_goes_on_as_one_that_took_everything() -> None:
+    header, events = record(SCRIPTS["one-tool"])
+    whole, window = Fold(header, SILENT, Content()), Fold(header, SILENT, Content())
+    session = Session(header, events)
+    whole.prime(events)
+    window.prime(events[len(events) // 2 :], len(events) // 2, session.surface)
+    assert window.taken == whole.taken == len(events)
+    assert window._surface is not None
+    assert window._surface.messages == list(session.history())
+    assert window._surface.messages is not session.surface.messages
+    assert (window.root, window.turn, window.calls) == (None, None, {})

@@ -351,7 +351,8 @@ class Telemetry:
             watched.deaf = sink is SILENT
             watched.fold = Fold(agent.session.header, sink, self._content, name)
             if not watched.deaf:
-                watched.fold.prime(agent.session.events)
+                session = agent.session
+                watched.fold.prime(session.held, session.base, session.surface)
             self._watched[agent] = watched
         return watched
 

@@ -138,12 +138,21 @@ class Fold:
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
-    def prime(self, events: Iterable[Event]) -> None:
-        """Take events whose spans somebody else has made."""
-        self._sink = SILENT
+    def prime(self, events: Iterable[Event], before: int = 0, surface: Surface | None = None) -> None:
+        """Take events whose spans somebody else has made.
+
+        Args:
+            events: all so far, or the last of them.
+            before: how many precede these.
+            surface: what all of them make of the history, where some precede.
+        """
+        self._sink, self.taken = SILENT, before
+        own, self._surface = self._surface, None if before else self._surface
         for entry in events:
             self.take(entry)
         self._sink = self._heard
+        if before and surface is not None and own is not None:
+            self._surface = Surface([*surface.nodes], [*surface.messages], [*surface.system])
         self.root = self.turn = self.step = self.chat = self.ended = None
         self.calls.clear()
 

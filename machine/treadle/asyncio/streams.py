@@ -21,6 +21,7 @@ from ..hooks.points import (
     SessionEventAdded,
 )
 from ..hooks.scope import Disposer
+from ..session.window import PIECE
 from ..words.events import Event, TurnEnd
 from ..words.frames import StreamFrame
 from ..words.messages import UserMessage
@@ -208,16 +209,15 @@ class EventStream(Stream[Event]):
     def __init__(self, crossing: Crossing, agent: Agent, start: int) -> None:
         super().__init__(crossing)
         self._seq = start
+        self._ahead: deque[Event] = deque()
         self.feed = Feed(agent, asyncio.get_running_loop(), self._wake)
         crossing.call(self.feed.subscribe)
 
     def _next(self) -> Event | None:
-        events = self.feed.agent.session.events
-        if self._seq >= len(events):
-            return None
-        entry = events[self._seq]
-        self._seq += 1
-        return entry
+        if not self._ahead:
+            self._ahead.extend(self.feed.agent.session.events[self._seq : self._seq + PIECE])
+            self._seq += len(self._ahead)
+        return self._ahead.popleft() if self._ahead else None
 
 
 class FrameStream(Stream[StreamFrame]):

@@ -17,10 +17,10 @@ from ..hooks.points import SESSION_FLUSH, TOOLS_EXECUTE, SessionFlushing, ToolPr
 from ..prompt.contexts import Snapshots
 from ..session.log import Session, SessionHeader
 from ..session.repair import LogEnd, Recovery
-from ..session.store import ArchivingStore, SessionStore, SessionWriter, Taken
+from ..session.store import Archive, ArchivingStore, SessionStore, SessionWriter, Taken
 from ..words.events import Event
 from .convergence import Spawn
-from .keeper import EVERY, Keeper, checkpointed
+from .keeper import EVERY, Keeper, checkpointed, refill
 
 LOGGER = logging.getLogger("treadle")
 
@@ -64,9 +64,9 @@ async def reopen(store: SessionStore, session_id: str) -> Reopened:
     taken = await opening(session_id, intake)
     writer, archive = taken.writer, taken.archive
     try:
-        resumed, snapshots = await trio.to_thread.run_sync(_finish, intake) if taken.count > LONG else _finish(intake)
+        finish = partial(_finish, intake, archive)
+        resumed, snapshots = await trio.to_thread.run_sync(finish) if taken.count > LONG else finish()
         session = resumed.session
-        session.past = archive
         closing = session.events[taken.count :]
         if closing:
             await writer.append(closing)
@@ -94,9 +94,12 @@ async def _open_whole(store: SessionStore, session_id: str, intake: LogIntake) -
     return Taken(len(stored.events), stored.torn, opened.writer, None)
 
 
-def _finish(intake: LogIntake) -> tuple[Resumed, Snapshots]:
+def _finish(intake: LogIntake, archive: Archive | None) -> tuple[Resumed, Snapshots]:
     resumed, snapshots = intake.finish(), Snapshots()
     snapshots.follow(resumed.session)
+    if archive is not None:
+        resumed.session.past = archive
+        refill(resumed.session, archive)
     return resumed, snapshots
 
 

@@ -89,6 +89,18 @@ class Keeper:
             await self._idle.wait()
 
 
+def refill(session: Session, archive: Archive) -> None:
+    """Have a session hold its newest events again, where a checkpoint stood for them; reads, and blocks for as long.
+
+    Raises:
+        StoreFailure, SessionCorrupt, SessionNotFound: they cannot be read back.
+    """
+    first = max(0, len(session) - HELD // 2)
+    if first < session.base:
+        session.held[:0] = archive.read(first, session.base)
+        session.base = first
+
+
 async def checkpointed(making: Awaitable[bool], session_id: str) -> bool:
     """Wait until a checkpoint is made. Nothing depends on it, so a failure is told in the log of the program and no more."""
     try:

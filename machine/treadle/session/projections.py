@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, Generic, TypeVar
 
+import trio
 from attrs import define
 
 from ..errors import MisuseError, SessionCorrupt
 from ..kernel.pending import Inbox
 from ..words.events import Event, InboxSpliced
 from .log import Session
+from .window import PIECE
 
 S = TypeVar("S")
 
@@ -41,20 +43,42 @@ class Projection(Generic[S]):
     def of(self, session: Session) -> S:
         """The state of a live session as of now. Costs the events that came since it was last asked for.
 
+        Those that the session does not hold are read from its store, and the loop waits: ``follow`` comes first where
+        that may be a long log.
+
         Raises:
             SessionCorrupt: the fold failed; its seq is named. The state before it is kept.
+            StoreFailure, SessionNotFound: older events cannot be read back (S11).
         """
+        cell = self._cell(session)
+        while cell.seen < len(session):
+            self._forward(cell, session.events[cell.seen : cell.seen + PIECE])
+        return cell.state
+
+    async def follow(self, session: Session) -> S:
+        """As ``of``, but the loop goes on while a long log is read and folded (S11). Raises as ``of`` does."""
+        cell = self._cell(session)
+        while cell.seen < session.base:
+            first = cell.seen
+            piece = await session.read(first, min(first + PIECE, session.base))
+            if cell.seen == first:  # nobody else has folded it meanwhile
+                self._forward(cell, piece)
+        await trio.lowlevel.checkpoint()
+        return self.of(session)
+
+    def _cell(self, session: Session) -> Cell[S]:
         cells = session.cells
         if cells is None:
             cells = session.cells = {}
         cell: Cell[S] | None = cells.get(self)
         if cell is None:
             cell = cells[self] = Cell(self._begin())
-        events = session.events
-        for seq in range(cell.seen, len(events)):
-            cell.state = self._step(cell.state, events[seq])
-            cell.seen = seq + 1
-        return cell.state
+        return cell
+
+    def _forward(self, cell: Cell[S], events: Iterable[Event]) -> None:
+        for entry in events:
+            cell.state = self._step(cell.state, entry)
+            cell.seen = entry.seq + 1
 
     def over(self, events: Iterable[Event]) -> S:
         """The state at the end of a cold log, without an agent.

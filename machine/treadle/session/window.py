@@ -47,23 +47,23 @@ class EventView(Sequence["Event"]):
         self._of = of
 
     def __len__(self) -> int:
-        return self._of.base + len(self._of.held)
+        base, held = _window(self._of)
+        return base + len(held)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self._of.held) if self._of.past is None else self._forwards()
 
     def _forwards(self) -> Iterator[Event]:
-        of, seq = self._of, 0
-        while True:
-            if seq < of.base:
-                piece = recalled(of, seq, min(seq + PIECE, of.base))
+        seq = 0
+        while seq < len(self):
+            base, held = _window(self._of)
+            if seq < base:
+                piece = recalled(self._of, seq, min(seq + PIECE, base))
                 yield from piece
                 seq += len(piece)
-            elif seq < of.base + len(of.held):
-                yield of.held[seq - of.base]
-                seq += 1
             else:
-                return
+                yield held[seq - base]
+                seq += 1
 
     def __reversed__(self) -> Iterator[Event]:
         of, stop = self._of, len(self)
@@ -85,8 +85,9 @@ class EventView(Sequence["Event"]):
             return recalled(of, start, stop) if start < stop else []
         if index < 0:
             index += len(self)
-        if index >= of.base:
-            return of.held[index - of.base]
+        base, held = _window(of)
+        if index >= base:
+            return held[index - base]
         if index < 0:
             raise IndexError(f"index out of the {len(self)} events of this session")
         return recalled(of, index, index + 1)[0]
@@ -98,9 +99,15 @@ class EventView(Sequence["Event"]):
 
 def recalled(of: Windowed, first: int, stop: int) -> list[Event]:
     """Events by their numbers: from the window, and what lies before it from the store."""
-    base = of.base
+    base, held = _window(of)
     if first >= base:
-        return of.held[first - base : stop - base]
+        return held[first - base : stop - base]
     assert of.past is not None
     old = list(of.past.read(first, min(stop, base)))
-    return old + of.held[: stop - base] if stop > base else old
+    return old + held[: stop - base] if stop > base else old
+
+
+def _window(of: Windowed) -> tuple[int, list[Event]]:
+    """Both as of one moment: another thread may look while the window moves, and the list itself tells where it begins."""
+    held = of.held
+    return (held[0].seq if held else of.base), held
