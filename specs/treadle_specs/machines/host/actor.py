@@ -18,19 +18,17 @@ from treadle import (
     ByParent,
     ByUser,
     Cause,
-    Completed,
     DuplicateMessage,
-    MaxTokens,
     Rejected,
     State,
 )
 from treadle.agent import message
-from treadle.session import InboxSpliced, TurnEnd, TurnStart, UserMessageAdded
+from treadle.session import InboxSpliced, TurnStart, UserMessageAdded
 
 from ...exploration.violation import require
 from ..bench import Waiter
 from .planned import UNSEEN, Planned
-from .sent import NEXT_STEP, NEXT_TURN, Sent, awaited, folded
+from .sent import NEXT_STEP, NEXT_TURN, Sent, awaited, folded, overlooked
 from .surroundings import Surroundings
 from .witness import Witness
 
@@ -214,43 +212,42 @@ class Actor:
 
     def maintain(self, how: str, seconds: float) -> None:
         """Claim the idle agent for a task."""
-        world, agent = self.world, self.agent
-        with world.noting(self):
-            before, state = self.picture(), agent.state
-            task = world.errand(self, how, seconds)
-            free = state is State.IDLE and self.reserved is None and self.published
-            try:
-                running = agent.run_maintenance(task)
-            except (AgentBusy, AgentDisposed) as refusal:
-                require(not free or self.latched or world.telling, "M1", "{} is idle, and {!r}", self.id, refusal)
-                require(isinstance(refusal, AgentDisposed) == (state in OVER), "L1", "in {}: {!r}", state, refusal)
-                require(self.picture() == before, "M1", "a refused maintenance changed something")
-                return
-            require(free, "M1", "maintenance begins in {}, reserved: {}", state, self.reserved is not None)
-            require(agent.status == "idle", "M2", "status is {} in maintenance", agent.status)
-            if how != "unseen" and not world.telling:
-                self.waiters.append(world.bench.waiter(running.wait, name=f"maintenance {how}"))
+        task = self.world.errand(self, how, seconds)
+        self._claim(lambda: self.agent.run_maintenance(task), f"maintenance {how}", unseen=how == "unseen")
 
     def compact(self, instructions: str | None) -> None:
-        """Compact its history; one under way is joined where nothing is said about it (Z1)."""
+        """Claim it for a compaction; one under way is joined where nothing is said about it (Z1)."""
+        running: dict[str, Any] = self.world.compactions.running
+        known = running.get(self.id)
+        made = self._claim(lambda: self.agent.compact(instructions), "compaction", known=known)
+        if made is not None:
+            with self.world.noting(self):
+                require(
+                    made is not known or instructions is None,
+                    "Z1",
+                    "a compaction with instructions was joined to another",
+                )
+            running[self.id] = made
+
+    def _claim(self, begin: Callable[[], Any], what: str, *, unseen: bool = False, known: Any = None) -> Any:
+        """Begin a task from true idle, or join the ``known`` one; returns it, ``None`` where it was refused (M1)."""
         world, agent = self.world, self.agent
         with world.noting(self):
             before, state = self.picture(), agent.state
             free = state is State.IDLE and self.reserved is None and self.published
-            running = world.compactions.running
             try:
-                task = agent.compact(instructions)
+                running = begin()
             except (AgentBusy, AgentDisposed) as refusal:
                 require(not free or self.latched or world.telling, "M1", "{} is idle, and {!r}", self.id, refusal)
                 require(isinstance(refusal, AgentDisposed) == (state in OVER), "L1", "in {}: {!r}", state, refusal)
-                require(self.picture() == before, "Z1", "a refused compaction changed something")
-                return
-            joined = task is running.get(self.id)
-            require(free != joined, "Z1", "a compaction begins in {}, joined: {}", state, joined)
-            require(not joined or instructions is None, "Z1", "a compaction with instructions was joined to another")
-            running[self.id] = task
-            if not world.telling:
-                self.waiters.append(world.bench.waiter(task.wait, name="compaction"))
+                require(self.picture() == before, "M1", "a refused {} changed something", what)
+                return None
+            joined = known is not None and running is known
+            require(free != joined, "M1", "{} begins in {}, reserved: {}", what, state, self.reserved is not None)
+            require(agent.status == "idle", "M2", "status is {} in maintenance", agent.status)
+            if not unseen and not world.telling:
+                self.waiters.append(world.bench.waiter(running.wait, name=what))
+            return running
 
     def reserve(self) -> None:
         """Hold back the next claim."""
@@ -369,23 +366,14 @@ class Actor:
             return
         if agent.state is State.IDLE and self.reserved is None:
             require(not self.latched, "D4", "{} is idle, and a latched wake finds work", self.id)
-            self._nothing_overlooked()
+            waiting = overlooked(self.agent.session.events, self.lists, self.sent)
+            require(not waiting, "L2", "{} is idle, and {} wait for nothing", self.id, waiting)
             left = [one.id for one in self.children if one.own_child and not one.witness.gone]
             require(not left, "O6", "{} is idle, and the tool's children {} live", self.id, left)
         unseen = len([one for one in self.witness.errors if isinstance(one, Planned) and f"{one}" == UNSEEN])
         require(unseen == self.unseen, "N8", "{} tasks failed unseen, and {} are told", self.unseen, unseen)
         self.world.compactions.rest(agent.session)
         self._fates()
-
-    def _nothing_overlooked(self) -> None:
-        """What a wake brought waits only behind a turn that parked it (L2, L3)."""
-        ends = [e for e in self.agent.session.events if isinstance(e.data, TurnEnd)]
-        for name in [*self.lists[NEXT_TURN], *self.lists[NEXT_STEP]]:
-            one = self.sent.get(name)
-            if one is None or not one.woke:
-                continue
-            parked = [e for e in ends if e.seq > one.at and not isinstance(e.data.reason, (Completed, MaxTokens))]
-            require(parked, "L2", "{} is idle, and {} waits for nothing", self.id, name)
 
     def _fates(self) -> None:
         lists = self.lists
