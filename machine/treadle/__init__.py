@@ -4,8 +4,8 @@ A ``Host`` holds agents; an ``Agent`` takes messages, runs turns, and can be sto
 anything. Everything it does is decided by a pure kernel along one lifecycle table, and recorded in a session log.
 
 Here is what a program that embeds agents uses daily. The rest is in modules by theme, each public name in one of them:
-``treadle.agent``, ``hooks``, ``tools``, ``models``, ``session``, ``prompt``, ``presets``, ``asyncio``, ``testing`` and
-``errors``. docs/public-names.md lists them all.
+``treadle.agent``, ``hooks``, ``tools``, ``models``, ``session``, ``extensions``, ``prompt``, ``presets``, ``asyncio``,
+``testing`` and ``errors``. docs/public-names.md lists them all.
 """
 
 from .agent import Admitted, Agent, AgentHandle, AgentOptions, Receipt, Rejected, TurnAnswer, message

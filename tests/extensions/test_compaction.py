@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
+from trio.testing import MockClock
 
 from tests.extensions.windowed import Windowed
 from tests.stage import Gate, Stage, note, settled, stage, talk
@@ -49,7 +51,7 @@ from treadle.extensions.compaction import (
     declared_compaction,
 )
 from treadle.hooks import PRE_STEP, REQUEST_ERROR, Enter, Retry, Scope
-from treadle.models import HookSource, Text
+from treadle.models import HookSource, RetryPolicy, Text
 from treadle.session import Replace, UserMessageAdded, encode_event
 from treadle.words.messages import check_user_message
 
@@ -732,3 +734,41 @@ def test_a_table_that_is_wrong_is_refused_with_file_and_key(tmp_path: Path, wron
     file.write_text(f"[compaction]\n{wrong}\n")
     with pytest.raises(ConfigError, match=rf"treadle\.toml: \[compaction\]: .*{wrong.partition(' ')[0]}"):
         Host.from_config(file, tables={"compaction": declared_compaction})
+
+
+@pytest.mark.rule("Z1", "Z5")
+async def test_one_that_began_by_itself_is_joined_by_hand_and_none_begins_beside_it() -> None:
+    gate = Gate()
+    sums: list[SummaryJob] = []
+
+    async def waits(job: SummaryJob) -> str:
+        sums.append(job)
+        await gate.wait()
+        return "sum"
+
+    model = Windowed(1_500, says)
+    async with stage(model=model, host=compacting(summarize=waits, keep_turns=0, between_turns=0.3)) as s:
+        s.agent.followup(f"q {LONG}")
+        await gate.reached()
+        assert s.agent.state is State.MAINTENANCE
+        first, second = s.agent.compact(), s.agent.compact()
+        assert first is second
+        with pytest.raises(AgentBusy):
+            s.agent.run_maintenance(lambda signal: gate.wait())
+        gate.open()
+        assert (await first).replaced == 2
+        assert len(sums) == 1
+        assert (await s.agent.compact()).replaced == 0
+
+
+@pytest.mark.rule("Z6", "Q6")
+async def test_a_refusal_after_a_retry_is_compacted_for_and_each_step_has_its_own(autojump_clock: MockClock) -> None:
+    long, busy = Failure("too long", "CONTEXT_WINDOW_EXCEEDED"), Failure("busy", "RATE_LIMIT")
+    script = ["a", "b", busy, long, busy, "c", long, "d"]
+    model = ScriptedModel(script, retry_policy=RetryPolicy(jitter=0))
+    async with stage(model=model, host=compacting(summarize=short, keep_turns=1)) as s:
+        for name in ("q1", "q2", "q3", "q4"):
+            await ask(s, name)
+        assert s.ends == ["completed"] * 4
+        assert [entry.data.message.source.why for entry in replacements(s.agent)] == ["refused"] * 2
+        assert shown(s)[-2:] == ["q4", "d"]

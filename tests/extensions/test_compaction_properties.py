@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.extensions.windowed import Windowed
@@ -154,7 +154,12 @@ async def family(program: list[Any], left: list[Any], right: list[Any]) -> None:
 
 
 @pytest.mark.rule("Z1", "Z2", "Z3", "N5", "S4", "S5", "P4")
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(
+    max_examples=25,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(program=PROGRAM, left=PROGRAM, right=PROGRAM)
 def test_the_history_is_the_fold_of_the_log_and_forks_do_not_disturb_each_other(
     program: list[Any], left: list[Any], right: list[Any]

@@ -214,43 +214,42 @@ class Actor:
 
     def maintain(self, how: str, seconds: float) -> None:
         """Claim the idle agent for a task."""
-        world, agent = self.world, self.agent
-        with world.noting(self):
-            before, state = self.picture(), agent.state
-            task = world.errand(self, how, seconds)
-            free = state is State.IDLE and self.reserved is None and self.published
-            try:
-                running = agent.run_maintenance(task)
-            except (AgentBusy, AgentDisposed) as refusal:
-                require(not free or self.latched or world.telling, "M1", "{} is idle, and {!r}", self.id, refusal)
-                require(isinstance(refusal, AgentDisposed) == (state in OVER), "L1", "in {}: {!r}", state, refusal)
-                require(self.picture() == before, "M1", "a refused maintenance changed something")
-                return
-            require(free, "M1", "maintenance begins in {}, reserved: {}", state, self.reserved is not None)
-            require(agent.status == "idle", "M2", "status is {} in maintenance", agent.status)
-            if how != "unseen" and not world.telling:
-                self.waiters.append(world.bench.waiter(running.wait, name=f"maintenance {how}"))
+        task = self.world.errand(self, how, seconds)
+        self._claim(lambda: self.agent.run_maintenance(task), f"maintenance {how}", unseen=how == "unseen")
 
     def compact(self, instructions: str | None) -> None:
-        """Compact its history; one under way is joined where nothing is said about it (Z1)."""
+        """Claim it for a compaction; one under way is joined where nothing is said about it (Z1)."""
+        running: dict[str, Any] = self.world.compactions.running
+        known = running.get(self.id)
+        made = self._claim(lambda: self.agent.compact(instructions), "compaction", known=known)
+        if made is not None:
+            with self.world.noting(self):
+                require(
+                    made is not known or instructions is None,
+                    "Z1",
+                    "a compaction with instructions was joined to another",
+                )
+            running[self.id] = made
+
+    def _claim(self, begin: Callable[[], Any], what: str, *, unseen: bool = False, known: Any = None) -> Any:
+        """Begin a task from true idle, or join the ``known`` one; returns it, ``None`` where it was refused (M1)."""
         world, agent = self.world, self.agent
         with world.noting(self):
             before, state = self.picture(), agent.state
             free = state is State.IDLE and self.reserved is None and self.published
-            running = world.compactions.running
             try:
-                task = agent.compact(instructions)
+                running = begin()
             except (AgentBusy, AgentDisposed) as refusal:
                 require(not free or self.latched or world.telling, "M1", "{} is idle, and {!r}", self.id, refusal)
                 require(isinstance(refusal, AgentDisposed) == (state in OVER), "L1", "in {}: {!r}", state, refusal)
-                require(self.picture() == before, "Z1", "a refused compaction changed something")
-                return
-            joined = task is running.get(self.id)
-            require(free != joined, "Z1", "a compaction begins in {}, joined: {}", state, joined)
-            require(not joined or instructions is None, "Z1", "a compaction with instructions was joined to another")
-            running[self.id] = task
-            if not world.telling:
-                self.waiters.append(world.bench.waiter(task.wait, name="compaction"))
+                require(self.picture() == before, "M1", "a refused {} changed something", what)
+                return None
+            joined = known is not None and running is known
+            require(free != joined, "M1", "{} begins in {}, reserved: {}", what, state, self.reserved is not None)
+            require(agent.status == "idle", "M2", "status is {} in maintenance", agent.status)
+            if not unseen and not world.telling:
+                self.waiters.append(world.bench.waiter(running.wait, name=what))
+            return running
 
     def reserve(self) -> None:
         """Hold back the next claim."""
