@@ -66,7 +66,7 @@ def as_tool(kind: str, line: str) -> Callable[[Any], Any]:
 
 
 def register(host: Host, function: Any) -> None:
-    host.tools.register(tool(function, name="work", description="Work."))
+    host.tools.register(tool(name="work", description="Work.")(function))
 
 
 async def work() -> str:
