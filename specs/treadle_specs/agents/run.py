@@ -34,6 +34,8 @@ CONTINUE = "Continue."
 """What is said to an agent that was stopped, or whose process died."""
 DELIVERED = "One thing more."
 """What is delivered at a place."""
+AGAIN = 3
+"""How often a turn that was stopped inside the user's code is stopped there again: a pool of a few runs dry by that."""
 LIVELOCK = 5_000
 """Batches of tasks without rest or time passing."""
 LONGEST_TURN = 7_200.0
@@ -127,6 +129,7 @@ class Run:
         self._number = 1
         self._stopped: float | None = None
         self._moving = False
+        self._again = 0
         self._committed = 0
 
     # --- the whole run --------------------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class Run:
             if self._agent.state is State.DISPOSED:
                 self._resume()
                 self._pick_up(turn)
-            elif self._stopped is not None:
+            while self._stopped is not None:
                 self._stopped = None
                 self._pick_up(turn)
         self._end()
@@ -341,6 +344,9 @@ class Run:
     def _place(self) -> None:
         """One place: between two batches, or where all wait."""
         if not self._moving:
+            if self._again and self._stopped is None and self.notes.watch.standing() == self.seen.at:
+                self._again -= 1
+                self._stop()
             return
         number, self.seen.places = self.seen.places, self.seen.places + 1
         if isinstance(self._disturbance, Placed):
@@ -369,6 +375,7 @@ class Run:
         agent, self._moving = self._agent, False
         match chosen.deed:
             case "cancel":
+                self._again = AGAIN if self.notes.watch.active else 0
                 self._stop()
             case "dispose":
                 self._stopped = self._now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -77,25 +76,26 @@ def of_function(function: Callable[..., Any]) -> Site | None:
     """Where a user's function is defined, through what was wrapped around it."""
     inner: Any = function
     for _ in range(20):
-        inner = getattr(inner, "__wrapped__", inner)
-        held: Any = getattr(inner, "func" if isinstance(inner, partial) else "__func__", None)  # pyright: ignore[reportUnknownArgumentType]
-        if held is not None:
-            inner = held
-            continue
         code: CodeType | None = getattr(inner, "__code__", None)
-        if code is None:
-            kind: type[Any] = type(inner)
-            inner = getattr(kind, "__call__", None)  # noqa: B004  # the function of an object that is called
-            if getattr(inner, "__code__", None) is None:
-                return None
-            continue
-        if of_user(code):
+        if code is not None and of_user(code) and not hasattr(inner, "__wrapped__"):
             return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-        closed = dict(zip(code.co_freevars, getattr(inner, "__closure__", None) or (), strict=True))
-        if "function" not in closed:
+        inner = _wrapped(inner, code)
+        if inner is None:
             return None
-        inner = closed["function"].cell_contents
     return None
+
+
+def _wrapped(outer: Any, code: CodeType | None) -> Any:
+    """The function that something calls in the end: a wrapper, a partial, a method, an object; ``None`` if it is not told."""
+    for name in ("__wrapped__", "func", "__func__"):
+        if hasattr(outer, name):
+            return getattr(outer, name)
+    if code is None:
+        called: Any = outer.__call__ if callable(outer) else None
+        return called if hasattr(called, "__code__") else None
+    closed: Any = getattr(outer, "__closure__", None) or ()
+    held = dict(zip(code.co_freevars, closed, strict=True))
+    return held["function"].cell_contents if "function" in held else None
 
 
 def _site(code: CodeType, line: int | None) -> Site:

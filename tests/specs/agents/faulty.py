@@ -66,7 +66,7 @@ def as_tool(kind: str, line: str) -> Callable[[Any], Any]:
 
 
 def register(host: Host, function: Any) -> None:
-    host.tools.register(tool(function, name="work", description="Work."))
+    host.tools.register(tool(name="work", description="Work.")(function))
 
 
 async def work() -> str:
@@ -235,7 +235,7 @@ def connection_of_a_pool_is_kept(host: Host) -> None:
 
 @faulty("never comes to rest", "await trio.sleep(60)  # until one is free")
 def pool_of_its_own_runs_dry(host: Host) -> None:
-    pool = [object()]
+    pool = [object(), object(), object()]
 
     async def pooled() -> str:
         while not pool:
