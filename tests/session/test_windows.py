@@ -169,7 +169,8 @@ async def test_an_agent_holds_a_window_and_goes_on_from_a_checkpoint(kind: str, 
             furnished(host, 40)
             handle = await host.agents.resume("s", agent_options=OPTIONS)
             session = handle.agent.session
-            assert session.past.covered > 100
+            past: Any = session.past
+            assert past.covered > 100
             assert 20 <= len(session.held) < 140, "the newest are held again"
             assert list(session.history()) == history
             assert list(session.events) == mirrored
@@ -214,7 +215,8 @@ async def test_a_checkpoint_that_cannot_be_written_costs_nothing_but_itself(
         async with Host(store=store) as host:
             furnished(host, 1)
             handle = await host.agents.resume("s", agent_options=OPTIONS)
-            assert handle.agent.session.past.covered == 0
+            past: Any = handle.agent.session.past
+            assert past.covered == 0
 
 
 async def test_an_event_of_a_file_that_is_gone_or_was_changed_is_not_made_up(tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ async def test_a_disposal_ends_a_checkpoint_that_is_being_made(tmp_path: Path) -
     session, whole, _ = windowed(0)
     async with JsonlStore(tmp_path) as store:
         writer = await store.create(session.header, whole)
-        archive = writer.archive
+        archive: Any = writer.archive
         archive.stop()
         assert not await archive.advance(LogIntake(), 10)
         assert not (tmp_path / "s.checkpoint").exists()
