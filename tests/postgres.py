@@ -82,7 +82,15 @@ class Server:
         }
         options = " ".join([f"-c {name}='{value}'" for name, value in settings.items()])
         self._run(
-            "pg_ctl", "-D", str(self.directory / "data"), "-w", "-l", str(self.directory / "log"), "-o", options, "start"
+            "pg_ctl",
+            "-D",
+            str(self.directory / "data"),
+            "-w",
+            "-l",
+            str(self.directory / "log"),
+            "-o",
+            options,
+            "start",
         )
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
@@ -96,8 +104,8 @@ class Server:
         finally:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def connect(self, schema: str = "public") -> psycopg.Connection[Any]:
-        """A connection in autocommit mode."""
+    def connect(self, schema: str = "public") -> Any:
+        """A connection in autocommit mode; statements are made of any text."""
         return psycopg.connect(self.url, autocommit=True, options=f"-c search_path={schema}")
 
     def _run(self, program: str, *words: str) -> None:

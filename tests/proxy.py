@@ -36,7 +36,7 @@ class Proxy:
         for pair in pairs:
             _end(pair)
 
-    def refuse(self, refusing: bool) -> None:  # noqa: FBT001  # a switch
+    def refuse(self, refusing: bool) -> None:  # a switch
         """Whether new connections end at once."""
         self._refusing = refusing
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from treadle import Event, MisuseError, SessionCorrupt
 from treadle.printable import one_line, printable
 from treadle.session import encode_event
+from treadle_adapters.stores import is_database
 from treadle_diagrams import SessionFile, Teller, session_page
 from treadle_diagrams.log.entries import AnyEntry, plain
 from treadle_diagrams.log.file import LineReader
@@ -24,6 +25,7 @@ from treadle_diagrams.log.summary import summary
 
 from ..exits import Exit
 from ..private import write_private
+from ..stores.database import follow_stored
 from ..stores.files import read_file
 from ..stores.storage import sessions_directory
 from .transcript import Transcript, clock_text
@@ -42,14 +44,15 @@ def show(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     turn: int | None = None,
     full: Annotated[bool, Parameter(negative=())] = False,
-    directory: Annotated[Path | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
+    directory: Annotated[str | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
 ) -> int:
     """Show a session: who said what, which tools ran, what was stopped, and what it took.
 
     A log that a crash has damaged is shown up to the damage; the exit status is 1 then. Nothing is changed.
 
     Args:
-        log: the session's file, or its id; the newest session of the present project unless given.
+        log: the session's file, or its id, or its place in a database, as in `postgres://user@host/database#SESSION`; the
+            newest session of the present project unless given.
         html: write a page instead: one file that needs no network, with the transcript, a waterfall, the inbox and
             the lifecycle, to be scrubbed and searched.
         follow: go on while the session does, until Ctrl-C.
@@ -57,26 +60,30 @@ def show(
         as_json: one JSON object per line: the entries of the transcript, or with `--events` the events as stored.
         turn: show this turn only.
         full: show long results to their end.
-        directory: the folder that holds sessions; that of the present project unless given.
+        directory: the folder that holds sessions, or a database; the folder of the present project unless given.
     """
-    path = _found(log, directory)
+    found = _found(log, directory)
     if html is not None:
         if follow or events or as_json or turn is not None:
             raise MisuseError("--html shows all there is: leave --follow, --events, --json and --turn out")
-        return _write_page(path, html)
+        return _write_page(found, html)
     teller = _Teller(_printer(events, as_json, full), turn, events=events)
-    return _follow(path, teller) if follow else _show(path, teller)
+    return _follow(found, teller) if follow else _show(found, teller)
 
 
 # --- which file -------------------------------------------------------------------------------------------------------
 
 
-def _found(log: str | None, directory: Path | None) -> Path:
-    """The file that is meant: a path, else the id of a stored session, else the newest.
+def _found(log: str | None, directory: str | None) -> Path | str:
+    """What is meant: a file or a URL, else the id of a stored session, else the newest.
 
     Raises:
         MisuseError: there is none.
     """
+    if is_database(log):
+        return str(log)
+    if is_database(directory) and not (log is not None and Path(log).exists()):
+        return f"{directory}#{log or ''}"
     folder = sessions_directory(directory)
     if log is None:
         stored = [path for path in folder.glob("*.jsonl*") if path.name.endswith((".jsonl", ".jsonl.zst"))]
@@ -178,8 +185,8 @@ class _Teller:
             raise MisuseError(f"the session has no turn {self._turn}; it has {has}")
 
 
-def _show(path: Path, teller: _Teller) -> int:
-    session = read_file(path)
+def _show(found: Path | str, teller: _Teller) -> int:
+    session = read_file(found)
     teller.take(session.events)
     teller.check()
     return _trouble(session)
@@ -191,13 +198,20 @@ def _trouble(session: SessionFile) -> int:
     return Exit.FAILED if session.damage is not None else Exit.OK
 
 
-def _follow(path: Path, teller: _Teller) -> int:
+def _follow(found: Path | str, teller: _Teller) -> int:
     """Tell what is there, then what comes, until interrupted.
 
     Raises:
         MisuseError: the file is compressed, or was cut short while it was read.
         SessionCorrupt: what came is no event.
     """
+    if isinstance(found, str):
+        follow_stored(found, teller.take, sys.stdout.flush)
+        return Exit.OK
+    return _follow_file(found, teller)
+
+
+def _follow_file(path: Path, teller: _Teller) -> int:
     if path.name.endswith(".zst"):
         raise MisuseError("a compressed session cannot be followed: leave --follow out")
     reader = LineReader(path)
@@ -220,10 +234,10 @@ def _follow(path: Path, teller: _Teller) -> int:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _write_page(path: Path, out: Path) -> int:
-    if out.exists() and out.samefile(path):
+def _write_page(found: Path | str, out: Path) -> int:
+    if isinstance(found, Path) and out.exists() and out.samefile(found):
         raise MisuseError(f"{out} is the session itself: give --html another name")
-    session = read_file(path)
+    session = read_file(found)
     text = session_page(session.header, session.events, session.trouble)
     write_private(out, text.encode())
     sys.stderr.write(f"wrote {out}\n")

@@ -24,4 +24,5 @@ async def hold(what: str, url: str, schema: str, session_id: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(hold, *sys.argv[1:])
+    what, url, schema, session_id = sys.argv[1:]
+    trio.run(hold, what, url, schema, session_id)

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from tests.postgres import Server
+from tests.stores.makers import Kind, Undo
 from treadle_adapters.stores.postgres import PostgresStore
 from treadle_specs.kits import Faults
-
-from tests.stores.makers import Kind, Undo
 
 
 def schema_of(directory: Path) -> str:
@@ -25,7 +22,7 @@ def kind_on(server: Server) -> Kind:
     def make(directory: Path) -> PostgresStore:
         return PostgresStore(server.url, schema=schema_of(directory))
 
-    def connect(directory: Path) -> psycopg.Connection[Any]:
+    def connect(directory: Path) -> Any:
         return server.connect(schema_of(directory))
 
     def execute(*statements: str) -> Callable[[Path, str], None]:

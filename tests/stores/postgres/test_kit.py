@@ -3,11 +3,10 @@
 import pytest
 
 from tests.postgres import Server
+from tests.stores.postgres.makers import kind_on
 from treadle_specs.kits import Faults
 from treadle_specs.kits.store import checks_for, run_check
 from treadle_specs.kits.store_bench import Check
-
-from tests.stores.postgres.makers import kind_on
 
 ALL = Faults(**dict.fromkeys(("spoil", "steal", "jam", "delete", "rename", "copy", "cut", "revoke"), lambda *_: None))  # type: ignore[arg-type]
 

@@ -137,7 +137,10 @@ async def test_stores_that_come_together_make_the_tables_once_and_migrate_them_o
             nursery.start_soon(create, number)
     old = stores()
     writer = await stored_as(old, session)
-    added = (*tables.MIGRATIONS, "alter table sessions add column colour text; alter table events add column size int4;")
+    added = (
+        *tables.MIGRATIONS,
+        "alter table sessions add column colour text; alter table events add column size int4;",
+    )
     monkeypatch.setattr(tables, "MIGRATIONS", added)
     async with trio.open_nursery() as nursery:
         for number in range(6):

@@ -53,13 +53,11 @@ with counted as (
 )
 select id from counted
 """
-HELD = 100
-"""Milliseconds that a batch waits for whoever holds a session's row."""
 PLANNED = (
-    f"set lock_timeout = {HELD}; set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off; "
+    "set lock_timeout = 100; set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off; "
     "set enable_nestloop = off; set enable_mergejoin = off"
 )
-"""What makes one plan for these statements, for tables of any size: rows found by their keys, batches joined by hash."""
+"""A batch waits 100 ms for whoever holds a session's row. What makes one plan for these statements, for tables of any size: rows found by their keys, batches joined by hash."""
 LOOK = """
 select s.id, s.epoch, s.next_seq, b.first = 0 or exists (
     select from events e where e.session = b.id and e.seq = b.first - 1

@@ -6,7 +6,7 @@ What changes something may be called again after its answer was lost, and comes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 from attrs import frozen
 from psycopg.adapt import Loader
@@ -29,7 +29,6 @@ from treadle.session import (
 
 from .link import Connection, Row
 
-NOW = "(extract(epoch from clock_timestamp()) * 1000)::int8"
 TITLE_EVENTS = 50
 """How many events, from the first on, a listing looks at for a title (P6)."""
 TITLE_BYTES = 32_768
@@ -70,7 +69,8 @@ def insert(conn: Connection, header: SessionHeader, records: Sequence[str], made
     with conn.transaction():
         row = conn.execute(
             "insert into sessions (id, header, made, owner, epoch, next_seq, size, modified) "
-            f"values (%s, %s, %s, %s, nextval('epochs'), %s, %s, {NOW}) on conflict (id) do nothing returning epoch",
+            "values (%s, %s, %s, %s, nextval('epochs'), %s, %s, (extract(epoch from clock_timestamp()) * 1000)::int8) "
+            "on conflict (id) do nothing returning epoch",
             (header.id, record, made, me.owner, len(records), size),
         ).fetchone()
         if row is None:
@@ -190,7 +190,7 @@ class Raw(Loader):
         return bytes(data)
 
 
-def _raw(conn: Connection, statement: str, values: Sequence[Any]) -> list[Row]:
+def _raw(conn: Connection, statement: LiteralString, values: Sequence[Any]) -> list[Row]:
     cursor = conn.cursor(binary=True)
     cursor.adapters.register_loader("text", Raw)
     return cursor.execute(statement, values).fetchall()

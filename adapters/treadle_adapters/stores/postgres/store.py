@@ -261,5 +261,3 @@ class PostgresStore:
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.place.shown} {self.place.schema}>"
-
-

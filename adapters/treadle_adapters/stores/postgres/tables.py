@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
+from psycopg.sql import SQL, Identifier
+
 from treadle import StoreFailure
 from treadle.errors import SessionFormatUnsupported
 
 from .link import Connection
 
-MIGRATIONS: tuple[str, ...] = (
+MIGRATIONS: tuple[LiteralString, ...] = (
     """
     create table sessions (
         id text collate "C" primary key,
@@ -64,7 +68,7 @@ def _migrate(conn: Connection, schema: str) -> None:
             "use a newer one"
         )
     if not version:
-        conn.execute(f"create schema if not exists {schema}")
+        conn.execute(SQL("create schema if not exists {}").format(Identifier(schema)))
         conn.execute("create table versions (version int4 primary key, at timestamptz not null default now())")
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         conn.execute(statements)
