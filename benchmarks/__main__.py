@@ -13,7 +13,7 @@ from attrs import asdict
 
 from .measure import ROUNDS, Benchmark, Row, measure
 
-MODULES = ("turns", "steps", "chunks", "agents", "adapters", "streams", "stores", "telemetry", "servers")
+MODULES = ("turns", "steps", "chunks", "agents", "adapters", "streams", "stores", "postgres", "telemetry", "servers")
 """Each has a list ``BENCHMARKS``; one that is not there, or whose library is not, is left out."""
 
 _SIGNS = {"ratio": "≤", "at-most": "≤", "at-least": "≥"}

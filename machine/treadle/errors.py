@@ -20,6 +20,7 @@ __all__ = [
     "InvalidMessage",
     "InvalidTrigger",
     "InvariantViolated",
+    "LeaseLost",
     "MaintenanceCancelled",
     "MessageRejected",
     "MisuseError",
@@ -208,6 +209,12 @@ class SessionLocked(TreadleError):
     """Another process writes this session; the text names the owner (P2)."""
 
     code = "SESSION_LOCKED"
+
+
+class LeaseLost(SessionLocked):
+    """This process may own sessions no longer, or not this one; others may go on with them, and it writes nothing (P2)."""
+
+    code = "LEASE_LOST"
 
 
 class StoreFailure(TreadleError):

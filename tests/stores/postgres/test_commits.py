@@ -101,7 +101,7 @@ async def stopped_inside_a_commit(server: Server, stores: Stores, schema: str) -
             nursery.start_soon(take)
             waits = (
                 "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' "
-                "and query like 'select owner from sessions%'"
+                "and query like 'select s.owner%'"
             )
             await until(conn, waits, lambda: bool(opened))
             conn.execute("select pg_advisory_unlock(%s)", (GATE,))

@@ -6,7 +6,8 @@ of many sessions in one commit, ``flusher`` gathers them, ``notices`` and ``foll
 May import: the core, and the files and threads of ``stores``.
 """
 
-from .place import Place
-from .store import PostgresStore
+from .link import Connection, Link, Reach
+from .place import SCHEMA, Place
+from .store import Lease, PostgresStore, owner_here
 
-__all__ = ["Place", "PostgresStore"]
+__all__ = ["SCHEMA", "Connection", "Lease", "Link", "Place", "PostgresStore", "Reach", "owner_here"]

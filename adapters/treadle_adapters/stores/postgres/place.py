@@ -78,7 +78,7 @@ class Place:
         return {
             "autocommit": True,
             "application_name": "treadle",
-            "connect_timeout": CONNECT,
+            "connect_timeout": max(2, min(CONNECT, int(patience))),
             "keepalives_idle": 5,
             "keepalives_interval": 2,
             "keepalives_count": 3,

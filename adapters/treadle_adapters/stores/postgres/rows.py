@@ -13,7 +13,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format
 
 from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, SessionLocked, SessionNotFound, TreadleError
-from treadle.errors import InvalidData
+from treadle.errors import InvalidData, LeaseLost
 from treadle.session import (
     Listed,
     Listing,
@@ -44,10 +44,12 @@ class Writing:
     Attributes:
         owner: its id, process and machine; unique.
         has: whether it has a session open itself.
+        leased: whether it is a replica: its beats show that it lives, and not a lock.
     """
 
     owner: str
     has: Callable[[str], bool]
+    leased: bool = False
 
 
 # --- creating, taking, letting go -------------------------------------------------------------------------------------
@@ -67,6 +69,7 @@ def insert(conn: Connection, header: SessionHeader, records: Sequence[str], made
     record = encode_header(header).decode()
     size = len(record.encode()) + sum([len(each.encode()) for each in records])
     with conn.transaction():
+        _living(conn, me)
         row = conn.execute(
             "insert into sessions (id, header, made, owner, epoch, next_seq, size, modified) "
             "values (%s, %s, %s, %s, nextval('epochs'), %s, %s, (extract(epoch from clock_timestamp()) * 1000)::int8) "
@@ -99,6 +102,7 @@ def take(conn: Connection, session_id: str, me: Writing) -> int:
         SessionLocked: it has a writer that lives.
     """
     with conn.transaction():
+        _living(conn, me)
         _free(conn, session_id, me)
         row = conn.execute(
             "update sessions set owner = %s, epoch = nextval('epochs') where id = %s returning epoch",
@@ -115,13 +119,17 @@ def _free(conn: Connection, session_id: str, me: Writing) -> None:
         SessionLocked: somebody does.
         SessionNotFound: there is none.
     """
-    row = conn.execute("select owner from sessions where id = %s for no key update", (session_id,)).fetchone()
+    row = conn.execute(
+        "select s.owner, r.dead from sessions s left join replicas r on r.id = s.owner where s.id = %s "
+        "for no key update of s",
+        (session_id,),
+    ).fetchone()
     if row is None:
         raise _missing(conn, session_id)
-    owner = row[0]
-    if owner is None or (owner == me.owner and not me.has(session_id)):
+    owner, dead = row
+    if owner is None or dead or (owner == me.owner and not me.has(session_id)):
         return
-    if owner != me.owner:
+    if owner != me.owner and dead is None:
         gone = conn.execute("select pg_try_advisory_xact_lock_shared(hashtextextended(%s, 0))", (owner,)).fetchone()
         if gone is not None and gone[0]:
             return
@@ -129,6 +137,16 @@ def _free(conn: Connection, session_id: str, me: Writing) -> None:
     raise SessionLocked(
         f"session {session_id!r} is being written by process {process} on {machine[:200]!r} (P2); close it there first"
     )
+
+
+def _living(conn: Connection, me: Writing) -> None:
+    """See that a replica is not buried yet: what it owned then could have no owner that lives.
+
+    Raises:
+        LeaseLost: it is.
+    """
+    if me.leased and not conn.execute("select 1 from replicas where id = %s and not dead", (me.owner,)).fetchone():
+        raise LeaseLost("this replica was taken for dead by others; its sessions are theirs (P2)")
 
 
 def release(conn: Connection, session_id: str, epoch: int) -> None:

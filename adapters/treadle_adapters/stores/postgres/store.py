@@ -7,12 +7,13 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import trio
-from attrs import define
+from attrs import define, evolve
 
 from treadle import Event, MisuseError, SessionHeader, SessionLocked, StoreFailure
+from treadle.errors import LeaseLost
 from treadle.session import WINDOW, BatchWriter, Listing, OpenSession, StoredSession, fork_stored, new_id, readable
 from treadle.session import session_id as checked_id
 
@@ -33,6 +34,11 @@ COMMITS = 2
 """Commits that are under way at once."""
 
 
+def owner_here() -> str:
+    """A name for an owner of sessions in this process that nobody else has, ever."""
+    return f"{new_id()} {os.getpid()} {socket.gethostname()}"
+
+
 @define(eq=False)
 class _Sink:
     """Appends batches to one session, together with those of other sessions."""
@@ -40,10 +46,13 @@ class _Sink:
     store: PostgresStore
     session_id: str
     epoch: int
+    lease: Lease | None
     sent: bool = False
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         del durable  # a commit always is
+        if self.lease is not None:
+            self.lease.check(self.session_id)
         if records:
             texts = [record.decode() for record in records]
             due = Due(self.session_id, self.epoch, first, texts, sum(map(len, records)), self.sent)
@@ -51,6 +60,11 @@ class _Sink:
             try:
                 await self.store.flusher.write(due)
                 self.sent = False
+            except SessionLocked as error:
+                if self.lease is None:
+                    raise
+                self.lease.fenced(self.session_id)
+                raise LeaseLost(str(error)) from error
             except StoreFailure:
                 self.sent = due.sent or due.first != first
                 raise
@@ -58,6 +72,27 @@ class _Sink:
 
     async def release(self) -> None:
         await self.store.let_go(self.session_id, self.epoch)
+
+
+class Lease(Protocol):
+    """Whose sessions a store's are, when its owner is known by a lease and not by a connection."""
+
+    @property
+    def owner(self) -> str:
+        """The owner's id, process and machine, with blanks between; used by no other, ever."""
+        ...
+
+    def check(self, session_id: str | None = None) -> None:
+        """See that the lease runs, and that this session was not taken over.
+
+        Raises:
+            LeaseLost: it does not, or it was.
+        """
+        ...
+
+    def fenced(self, session_id: str) -> None:
+        """Note that a session was found to be another's."""
+        ...
 
 
 class PostgresStore:
@@ -74,6 +109,7 @@ class PostgresStore:
         fsync: ``never`` leaves it to the server when commits reach the disk (P7).
         patience: seconds that an answer is waited for, and that a lost connection is made again.
         window: seconds that live events wait for company (P1).
+        lease: whose sessions these are, instead of this store's own.
 
     Raises:
         MisuseError: the URL is none.
@@ -87,6 +123,7 @@ class PostgresStore:
         fsync: Literal["always", "flush", "never"] = "flush",
         patience: float = PATIENCE,
         window: float = WINDOW,
+        lease: Lease | None = None,
     ) -> None:
         self.place = Place.of(url, schema)
         self._reach = Reach(self.place, patience, fsync != "never")
@@ -94,17 +131,30 @@ class PostgresStore:
         self._closed = False
         self._open: set[str] = set()
         self._opening: set[str] = set()
-        self._me = rows.Writing(f"{new_id()} {os.getpid()} {socket.gethostname()}", self._open.__contains__)
-        self._control = self._link(lambda conn: rows.alive(conn, self._me.owner))
-        self._commits = [self._link(planned) for _ in range(COMMITS)]
+        self._lease = lease
+        owner = lease.owner if lease is not None else owner_here()
+        self._me = rows.Writing(owner, self._open.__contains__, lease is not None)
+        self._control = self.link(lambda conn: rows.alive(conn, owner) if lease is None else None)
+        self._commits = [self.link(planned) for _ in range(COMMITS)]
         self.flusher = Flusher(self._commits, patience, Notices(self._control).tell)
 
-    def _link(self, then: Callable[[Connection], None]) -> Link:
+    def link(self, then: Callable[[Connection], None] = lambda _: None, *, patience: float | None = None) -> Link:
+        """Another connection to the database, with its tables there; ``then`` is called with each new one. Close it.
+
+        With a patience of its own it does not share with the others whether the server is there.
+        """
+
         def ready(conn: Connection) -> None:
             prepare(conn, self.place.schema)
             then(conn)
 
-        return Link(self._reach, ready)
+        reach = self._reach if patience is None else evolve(self._reach, patience=patience, met=False)
+        return Link(reach, ready)
+
+    @property
+    def open_sessions(self) -> frozenset[str]:
+        """The sessions that this store has open for writing."""
+        return frozenset(self._open)
 
     async def _ask(self, function: Callable[..., T], *args: Any) -> T:
         """Ask the database something, to its end; again if the connection was lost."""
@@ -123,7 +173,7 @@ class PostgresStore:
 
     def _writer(self, session_id: str, epoch: int, count: int) -> BatchWriter:
         self._open.add(session_id)
-        return BatchWriter(session_id, _Sink(self, session_id, epoch), count, window=self._window)
+        return BatchWriter(session_id, _Sink(self, session_id, epoch, self._lease), count, window=self._window)
 
     async def open_write(self, session_id: str) -> OpenSession:
         """See ``SessionStore``."""
@@ -235,7 +285,7 @@ class PostgresStore:
             StoreFailure: the database cannot be reached for longer than the store's patience.
         """
         name = checked_id(session_id)
-        link = self._link(listen)
+        link = self.link(listen)
         coming = followed(link, name, first)
         try:
             yield coming

@@ -33,6 +33,14 @@ MIGRATIONS: tuple[LiteralString, ...] = (
         primary key (session, seq)
     );
     """,
+    """
+    create table replicas (
+        id text collate "C" primary key,   -- as owner of sessions; never used twice
+        lease float8 not null,             -- seconds without a beat after which others bury it
+        beat int8 not null default 0,      -- counted by others, on their own clocks
+        dead boolean not null default false
+    );
+    """,
 )
 """What leads from each version of the tables to the next; the first one makes them."""
 MIGRATING = 7_238_531
