@@ -20,6 +20,7 @@ import trio.testing
 from tests.postgres import Server, programs
 from treadle import Event, Session
 from treadle.session import SessionStore, SessionWriter, encode_event, new_header
+from treadle_adapters.cluster import rows
 from treadle_adapters.stores.postgres import PostgresStore
 from treadle_adapters.stores.sqlite import SqliteStore
 
@@ -29,6 +30,7 @@ from .stores import turn
 EVENTS = 500
 ROUNDS = 10
 BUSY, TURNS = 1_000, 5
+OWNED, BEATS = 10_000, 200
 TABLE = "create table bare (session text not null, seq int8 not null, record text not null, primary key (session, seq))"
 
 
@@ -200,8 +202,42 @@ def server_time(server: Server) -> float:
     return total / 1e9
 
 
+async def beat() -> Sample:
+    """A beat of a replica that owns 10,000 sessions, against an update of the only row of a table, by the wall."""
+    pair, each = Pair(), BEATS // SLICES
+    async with running() as (server, store):
+        await store.list()
+        conn = server.connect(store.place.schema)
+        rows.register(conn, "me", 10.0)
+        conn.execute(
+            "insert into sessions (id, header, made, owner, epoch, next_seq, size, modified) "
+            "select 's' || n, '{}', 'x', 'me', nextval('epochs'), 0, 0, 0 from generate_series(1, %s) n",
+            (OWNED,),
+        )
+        conn.prepare_threshold = 1
+        conn.execute("create table bare (id text primary key, beat int8 not null)")
+        conn.execute("insert into bare values ('me', 0)")
+        for _ in range(SLICES):
+            with pair.ours.time(each):
+                for _ in range(each):
+                    assert rows.beat(conn, "me")
+            with pair.floor.time(each):
+                for _ in range(each):
+                    conn.execute("update bare set beat = beat + 1 where id = %s", ("me",))
+        conn.close()
+    return by_wall(pair)
+
+
 BENCHMARKS = (
     [
+        Benchmark(
+            "pg-beat",
+            "a beat of a replica that owns 10,000 sessions; floor: an update of the only row of a table, by the wall",
+            "µs",
+            1.3,
+            beat,
+            warm_up=False,
+        ),
         Benchmark(
             "pg-event",
             "an event of one session, durable; floor: the same bytes inserted by a prepared statement, by the wall",

@@ -130,8 +130,11 @@ async def test_a_writer_stopped_inside_its_commit_corrupts_nothing(
     await stopped_inside_a_commit(postgres, stores, schema)
 
 
-async def taken_while_a_commit_waits(server: Server, stores: Stores, schema: str) -> None:
+async def taken_while_a_commit_waits(
+    server: Server, stores: Stores, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A commit begins while a take-over is not yet committed: it waits, and then finds that the session is another's."""
+    monkeypatch.setattr(append, "PLANNED", append.PLANNED.replace("lock_timeout = 100;", "lock_timeout = 20000;"))
     session = sample("s")
     writer = await stored_as(stores(), session)
     told: list[Exception] = []
@@ -144,17 +147,19 @@ async def taken_while_a_commit_waits(server: Server, stores: Stores, schema: str
             with conn.transaction():
                 conn.execute("update sessions set owner = 'other', epoch = nextval('epochs')")
                 nursery.start_soon(write)
-                with server.connect(schema) as beside:
-                    tried = "select count(*) > 0 from pg_stat_activity where query like '%events e where e.session%' and pid <> pg_backend_pid()"
-                    await until(beside, tried)
+                with server.connect() as beside:
+                    waits = "select count(*) > 0 from pg_locks where not granted"
+                    await until(beside, waits, lambda: bool(told))
         assert conn.execute("select count(*), max(epoch) from events").fetchone() == (12, 1)
     assert told
     await refused(SessionLocked, writer.close)
 
 
 @pytest.mark.rule("P2", "N6")
-async def test_a_commit_that_waits_for_a_take_over_is_refused(postgres: Server, stores: Stores, schema: str) -> None:
-    await taken_while_a_commit_waits(postgres, stores, schema)
+async def test_a_commit_that_waits_for_a_take_over_is_refused(
+    postgres: Server, stores: Stores, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await taken_while_a_commit_waits(postgres, stores, schema, monkeypatch)
 
 
 @pytest.mark.rule("P2", "N6")
@@ -168,7 +173,7 @@ async def test_a_fence_that_is_none_is_found(
 ) -> None:
     fault(monkeypatch)
     with pytest.raises(ExceptionGroup, match="nursery") as told:
-        await taken_while_a_commit_waits(postgres, stores, schema)
+        await taken_while_a_commit_waits(postgres, stores, schema, monkeypatch)
     assert told.group_contains(AssertionError, match="nothing was raised", depth=1)
 
 
@@ -296,6 +301,25 @@ async def test_a_record_that_the_server_refuses_fails_its_session_only(
 async def test_a_session_that_somebody_locks_or_has_taken_holds_up_no_other(
     postgres: Server, stores: Stores, schema: str
 ) -> None:
+    await one_held_and_one_taken(postgres, stores, schema)
+
+
+@pytest.mark.rule("P2", "N6")
+async def test_a_batch_without_a_fence_is_found(
+    postgres: Server, stores: Stores, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = "and s.epoch = b.epoch and s.next_seq = b.first"
+    for name in ("ONE", "MANY"):
+        unfenced = getattr(append, name).replace(fence, "").replace("s.epoch = %(epoch)b::int8", "%(epoch)b::int8 > 0")
+        assert unfenced != getattr(append, name)
+        monkeypatch.setattr(append, name, unfenced)
+    with pytest.raises(ExceptionGroup) as told:
+        await one_held_and_one_taken(postgres, stores, schema)
+    assert told.group_contains(AssertionError, match="fenced")
+
+
+async def one_held_and_one_taken(postgres: Server, stores: Stores, schema: str) -> None:
+    """Four sessions of one commit, of which another store has taken one and somebody holds the row of one."""
     sessions, writers = await many(stores, 4)
     with postgres.connect(schema) as conn:
         conn.execute("update sessions set owner = null where id = 's01'")
