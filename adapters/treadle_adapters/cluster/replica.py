@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import zlib
 from collections.abc import Awaitable, Callable
@@ -243,9 +244,10 @@ class Replica:
         try:
             async with self._resuming:
                 await self._resume(session_id)
-        except TreadleError:
+        except Exception:
             LOGGER.exception("replica %s could not resume session %s, and lets go of it", self.id, session_id)
-            await self._ask(self._eyes, rows.release, session_id, epoch)
+            with contextlib.suppress(StoreFailure):  # it stays this replica's, and is free to its own store
+                await self._ask(self._eyes, rows.release, session_id, epoch)
         finally:
             self._claimed.discard(session_id)
 

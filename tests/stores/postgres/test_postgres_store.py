@@ -237,17 +237,26 @@ async def test_old_sessions_are_forgotten_but_for_those_that_somebody_writes(
     postgres: Server, schema: str, stores: Stores
 ) -> None:
     store = stores()
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "c", "ghost"):
         await (await stored_as(store, sample(name))).close()
     writer = await stored_as(store, sample("open"))
     with postgres.connect(schema) as conn:
         conn.execute("update sessions set modified = case id when 'a' then 1000 when 'b' then 500 else modified end")
         conn.execute("update sessions set modified = 100 where id = 'open'")
+        conn.execute("update sessions set modified = 1500, owner = 'x 1 a machine that crashed' where id = 'ghost'")
+        theirs = await stored_as(other := stores(), sample("theirs"))
+        conn.execute("update sessions set modified = 100 where id = 'theirs'")
         assert await store.expire(2_000, limit=1) == ["b"]
-        assert await store.expire(2_000) == ["a"]
+        assert sorted(await store.expire(2_000)) == ["a", "ghost"]
         assert await store.expire(2_000) == []
-        assert conn.execute("select distinct session from events order by 1").fetchall() == [("c",), ("open",)]
+        assert conn.execute("select distinct session from events order by 1").fetchall() == [
+            ("c",),
+            ("open",),
+            ("theirs",),
+        ]
     await writer.close()
+    await theirs.close()
+    assert sorted(await other.expire(2_000)) == ["open", "theirs"], "once their writers are closed"
 
 
 # --- followers --------------------------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ class Link:
         conn, self._conn = self._conn, None
         if conn is not None and not conn.closed:
             _INHERITED.append(conn)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, psycopg.Error):
                 os.close(conn.fileno())
 
 

@@ -177,15 +177,22 @@ def delete(conn: Connection, session_id: str, me: Writing) -> None:
         conn.execute("delete from sessions where id = %s", (session_id,))
 
 
-def expire(conn: Connection, before: int, limit: int) -> list[str]:
-    """Remove sessions that nobody writes and that were last written before a moment, the oldest first; returns their ids."""
+EXPIRE = """
+delete from sessions where id in (
+    select s.id from sessions s left join replicas r on r.id = s.owner
+    where s.modified < %s and (
+        s.owner is null or r.dead
+        or (s.owner <> %s and r.id is null and pg_try_advisory_xact_lock_shared(hashtextextended(s.owner, 0)))
+    )
+    order by s.modified limit %s for update of s skip locked
+) returning id
+"""
+
+
+def expire(conn: Connection, before: int, limit: int, me: Writing) -> list[str]:
+    """Remove sessions without a writer that lives, last written before a moment, the oldest first; returns their ids."""
     with conn.transaction():
-        rows = conn.execute(
-            "delete from sessions where id in (select id from sessions where owner is null and modified < %s "
-            "order by modified limit %s for update skip locked) returning id",
-            (before, limit),
-        ).fetchall()
-        gone = [row[0] for row in rows]
+        gone = [row[0] for row in conn.execute(EXPIRE, (before, me.owner, limit)).fetchall()]
         conn.execute("delete from events where session = any(%s)", (gone,))
     return gone
 

@@ -267,7 +267,7 @@ class PostgresStore:
         Raises:
             StoreFailure: the database cannot be reached; asking again goes on.
         """
-        return await self._ask(rows.expire, before, limit)
+        return await self._ask(rows.expire, before, limit, self._me)
 
     @asynccontextmanager
     async def follow(self, session_id: str, first: int = 0) -> AsyncGenerator[AsyncGenerator[Sequence[Event]]]:
