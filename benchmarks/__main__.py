@@ -22,6 +22,7 @@ MODULES = (
     "adapters",
     "streams",
     "stores",
+    "postgres",
     "million",
     "telemetry",
     "servers",

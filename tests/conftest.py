@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from trio._core._run import GLOBAL_RUN_CONTEXT  # there is no public way to end a run that is not its own
 
+from tests.postgres import Server, programs
 from tests.timeouts import pytest_timeout_set_timer
 
 __all__ = ["pytest_timeout_set_timer"]
@@ -25,11 +27,23 @@ SHARED = {
     "aimock": "aimock",
     "browser": "browser",
     "llama": "llama",
+    "postgres": "postgres",
     "report": "explorer",
     "verdicts": "promela",
     "walked": "promela",
 }
 """Fixtures that cost seconds to make, and the group whose tests run in one process and share them."""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server, once for all tests that need one."""
+    found = programs()
+    if found is None:
+        pytest.skip("no PostgreSQL server here (Debian package: postgresql)")
+    server = Server.make(found)
+    yield server
+    server.remove()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

@@ -22,6 +22,7 @@ __all__ = [
     "InvalidMessage",
     "InvalidTrigger",
     "InvariantViolated",
+    "LeaseLost",
     "MaintenanceCancelled",
     "MessageRejected",
     "MisuseError",
@@ -216,6 +217,12 @@ class SessionLocked(TreadleError):
     """Another process writes this session; the text names the owner (P2)."""
 
     code = "SESSION_LOCKED"
+
+
+class LeaseLost(SessionLocked):
+    """This process may own sessions no longer, or not this one; others may go on with them, and it writes nothing (P2)."""
+
+    code = "LEASE_LOST"
 
 
 class StoreFailure(TreadleError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from attrs import frozen
 
@@ -19,6 +21,7 @@ from treadle.hooks import CONFIG_START_FAILED, ConfigStartFailed
 from treadle.models import ModelAdapter
 from treadle.session import SessionStore
 
+from ..extras import extra_for
 from ..models.echo import echo_model
 from ..models.routes import EMBEDDED, PROVIDERS, Provider
 from .approval import Approval
@@ -50,9 +53,32 @@ def _store(kind: str, path: str = "", **options: Any) -> SessionStore:
     return open_store(kind, path, **options)
 
 
+def _postgres(url: str = "", *, url_env: str = "", **options: Any) -> SessionStore:
+    """A store in a database, whose URL a file may name if it holds no password (X1).
+
+    Raises:
+        MisuseError: it holds one, or the variable that has it is not set.
+    """
+    if url_env and url:
+        raise MisuseError("[store]: give either url or url_env")
+    if url_env:
+        url = os.environ.get(url_env, "")
+        if not url:
+            raise MisuseError(
+                f"[store]: the variable {url_env} is not set; url_env names one that holds the database's URL"
+            )
+    elif urlsplit(url).password or "password=" in url:
+        raise MisuseError(
+            "[store]: a password in a file is not safe (X1): name a variable that holds the URL with url_env"
+        )
+    with extra_for("sessions in PostgreSQL need", "postgres"):
+        return _store("postgres", url, **options)
+
+
 PARTS: dict[str, Callable[..., Any]] = {
     **{name: partial(_model, provider) for name, provider in PROVIDERS.items()},
     **{kind: partial(_store, kind) for kind in ("jsonl", "sqlite")},
+    "postgres": _postgres,
     EMBEDDED: echo_model,
 }
 """What ``use`` may name in a file that the command reads, beside ``package.module:attribute``."""

@@ -132,13 +132,14 @@ class SessionWords:
     """Where the session is kept, and which one.
 
     Attributes:
-        session_dir: the folder that holds sessions; one for the present project, in your home, unless given.
+        session_dir: the folder that holds sessions, or a database, as in `postgres://user@host/database`; a folder for
+            the present project, in your home, unless given.
         resume: the id of a kept session to go on with.
         latest: go on with the newest session.
         save: keep the session.
     """
 
-    session_dir: Annotated[Path | None, Parameter(env_var="TREADLE_SESSION_DIR")] = None
+    session_dir: Annotated[str | None, Parameter(env_var="TREADLE_SESSION_DIR")] = None
     resume: str | None = None
     latest: Annotated[bool, Parameter(name="--continue", alias="-c", negative=())] = False
     save: bool = True

@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle import Event, MisuseError, SessionCorrupt
+from treadle.errors import TreadleError
 from treadle.extensions.usage import Prices, UsageLedger
 from treadle.printable import one_line, printable
 from treadle.session import encode_event
+from treadle_adapters.stores import is_database
 from treadle_diagrams import SessionFile, Teller, session_page
 from treadle_diagrams.log.ending import read_end
 from treadle_diagrams.log.entries import AnyEntry, plain
@@ -27,7 +29,8 @@ from treadle_diagrams.log.summary import summary
 from ..exits import Exit
 from ..prices import PricesFile, prices_of
 from ..private import write_private
-from ..stores.files import unpacked
+from ..stores.database import follow_stored
+from ..stores.files import Source, source_of
 from ..stores.storage import sessions_directory
 from .transcript import Transcript, clock_text
 
@@ -56,7 +59,7 @@ def show(
     whole: Annotated[bool, Parameter(name="--all", negative=())] = False,
     full: Annotated[bool, Parameter(negative=())] = False,
     prices: PricesFile = None,
-    directory: Annotated[Path | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
+    directory: Annotated[str | None, Parameter(name="--session-dir", env_var="TREADLE_SESSION_DIR")] = None,
 ) -> int:
     """Show a session: who said what, which tools ran, what was stopped, and what it took.
 
@@ -64,7 +67,8 @@ def show(
     one a terminal is shown the end, and a page holds it; both say how to see what lies before.
 
     Args:
-        log: the session's file, or its id; the newest session of the present project unless given.
+        log: the session's file, or its id, or its place in a database, as in `postgres://user@host/database#SESSION`; the
+            newest session of the present project unless given.
         html: write a page instead: one file that needs no network, with the transcript, a waterfall, the inbox and
             the lifecycle, to be scrubbed and searched.
         follow: go on while the session does, until Ctrl-C.
@@ -75,31 +79,36 @@ def show(
         whole: show all of a long session on a terminal as well.
         full: show long results to their end.
         prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
-        directory: the folder that holds sessions; that of the present project unless given.
+        directory: the folder that holds sessions, or a database; the folder of the present project unless given.
     """
-    path = _found(log, directory)
+    found = _found(log, directory)
     if html is not None:
         if follow or events or as_json or turn is not None or whole:
             raise MisuseError("a page shows what fits: leave --follow, --events, --json, --turn and --all out")
-        return _write_page(path, html, before)
+        return _write_page(source_of(found), html, before)
     if before is not None and (follow or whole or turn is not None):
         raise MisuseError("--before shows one part of a session: leave --follow, --all and --turn out")
     teller = _Teller(_printer(events, as_json, full, prices_of(prices)), turn, events=events)
     if follow:
-        return _follow(path, teller)
+        return _follow(found, teller)
     paged = before is not None or (sys.stdout.isatty() and not whole and turn is None)
-    return _show_end(path, teller, before) if paged else _show(path, teller)
+    source = source_of(found)
+    return _show_end(source, teller, before) if paged else _show(source, teller)
 
 
 # --- which file -------------------------------------------------------------------------------------------------------
 
 
-def _found(log: str | None, directory: Path | None) -> Path:
-    """The file that is meant: a path, else the id of a stored session, else the newest.
+def _found(log: str | None, directory: str | None) -> Path | str:
+    """What is meant: a file or a URL, else the id of a stored session, else the newest.
 
     Raises:
         MisuseError: there is none.
     """
+    if is_database(log):
+        return str(log)
+    if is_database(directory) and not (log is not None and Path(log).exists()):
+        return f"{directory}#{log or ''}"
     folder = sessions_directory(directory)
     if log is None:
         stored = [path for path in folder.glob("*.jsonl*") if path.name.endswith((".jsonl", ".jsonl.zst"))]
@@ -208,18 +217,17 @@ class _Teller:
             raise MisuseError(f"the session has no turn {self._turn}; it has {has}")
 
 
-def _show(path: Path, teller: _Teller) -> int:
+def _show(source: Source, teller: _Teller) -> int:
     """Tell all there is, from the first event on as it is read."""
-    session = read_through(path, teller.take, unpacked(path))
+    session = read_through(source.path, teller.take, source.text)
     teller.check()
     teller.end()
-    return _trouble(session)
+    return _trouble(session, source.damage)
 
 
-def _show_end(path: Path, teller: _Teller, before: int | None) -> int:
-    text = unpacked(path)
-    long = (path.stat().st_size if text is None else len(text)) > LONG
-    session = read_end(path, SCREEN if long else LONG, before, text)
+def _show_end(source: Source, teller: _Teller, before: int | None) -> int:
+    long = (source.path.stat().st_size if source.text is None else len(source.text)) > LONG
+    session = read_end(source.path, SCREEN if long else LONG, before, source.text)
     if session.left_out:
         sys.stderr.write(
             f"treadle: {session.left_out:,} earlier events are not shown: --before {session.left_out} shows what lies "
@@ -228,22 +236,32 @@ def _show_end(path: Path, teller: _Teller, before: int | None) -> int:
     teller.take(session.events)
     if not session.left_out and before is None:
         teller.end()
-    return _trouble(session)
+    return _trouble(session, source.damage)
 
 
-def _trouble(session: SessionFile) -> int:
-    if session.trouble is not None:
-        sys.stderr.write(f"treadle: {printable(session.trouble)}\n")
-    return Exit.FAILED if session.damage is not None else Exit.OK
+def _trouble(session: SessionFile, damage: TreadleError | None) -> int:
+    """Tell what is wrong with a session, as it was read or as its database says."""
+    found = session.damage or damage
+    trouble = session.trouble or (str(damage) if damage is not None else None)
+    if trouble is not None:
+        sys.stderr.write(f"treadle: {printable(trouble)}\n")
+    return Exit.FAILED if found is not None else Exit.OK
 
 
-def _follow(path: Path, teller: _Teller) -> int:
+def _follow(found: Path | str, teller: _Teller) -> int:
     """Tell what is there, then what comes, until interrupted.
 
     Raises:
         MisuseError: the file is compressed, or was cut short while it was read.
         SessionCorrupt: what came is no event.
     """
+    if isinstance(found, str):
+        follow_stored(found, teller.take, sys.stdout.flush)
+        return Exit.OK
+    return _follow_file(found, teller)
+
+
+def _follow_file(path: Path, teller: _Teller) -> int:
     if path.name.endswith(".zst"):
         raise MisuseError("a compressed session cannot be followed: leave --follow out")
     reader = LineReader(path)
@@ -266,19 +284,19 @@ def _follow(path: Path, teller: _Teller) -> int:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _write_page(path: Path, out: Path, before: int | None) -> int:
-    if out.exists() and out.samefile(path):
+def _write_page(source: Source, out: Path, before: int | None) -> int:
+    if out.exists() and source.path.exists() and out.samefile(source.path):
         raise MisuseError(f"{out} is the session itself: give --html another name")
-    size, text = PAGE, unpacked(path)
-    session = read_end(path, size, before, text)
+    size = PAGE
+    session = read_end(source.path, size, before, source.text)
     while len(page := _page(session)) > LARGEST and size > SCREEN:
         size //= 2
-        session = read_end(path, size, before, text)
+        session = read_end(source.path, size, before, source.text)
     write_private(out, page)
     if session.left_out:
         sys.stderr.write(f"treadle: {_left_out(session)}\n")
     sys.stderr.write(f"wrote {out}\n")
-    return _trouble(session)
+    return _trouble(session, source.damage)
 
 
 def _page(session: SessionFile) -> bytes:

@@ -15,7 +15,6 @@ from treadle_diagrams import (
     merge_walks,
     mermaid,
     read_coverage,
-    read_session,
     sequence_mermaid,
     sequence_svg,
     svg,
@@ -26,6 +25,7 @@ from treadle_diagrams.lifecycle import committed
 
 from ..exits import Exit
 from ..private import write_private
+from ..stores.files import read_file
 
 Format = Literal["mermaid", "svg", "dot", "table"]
 OVERLAY = Group("What was walked", sort_key=1)
@@ -46,9 +46,9 @@ def diagram(
     format: Annotated[Format | None, Parameter(alias="-f")] = None,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     check: Annotated[bool, Parameter(negative=())] = False,
-    log: Annotated[list[Path] | None, Parameter(group=OVERLAY, consume_multiple=True, negative=())] = None,
+    log: Annotated[list[str] | None, Parameter(group=OVERLAY, consume_multiple=True, negative=())] = None,
     coverage: Annotated[list[Path] | None, Parameter(group=OVERLAY, consume_multiple=True, negative=())] = None,
-    sequence: Annotated[Path | None, Parameter(group=SEQUENCE)] = None,
+    sequence: Annotated[str | None, Parameter(group=SEQUENCE)] = None,
     turn: Annotated[int | None, Parameter(group=SEQUENCE)] = None,
 ) -> int:
     """Draw the lifecycle of an agent from the table that runs it, or a session as a sequence of messages.
@@ -60,9 +60,9 @@ def diagram(
         out: the file to write; stdout unless given.
         check: write nothing; exit with 1 when the file given with `--out` is not what would be written now. Without
             `--out`, the drawings that lie in the repository's `diagrams` folder are checked.
-        log: session files: mark the path that they walked, with counts and times.
+        log: sessions, files or in a database: mark the path that they walked, with counts and times.
         coverage: coverage files: mark what was visited, and what was missed.
-        sequence: a session file: draw who told whom what, instead of the lifecycle.
+        sequence: a session, a file or in a database: draw who told whom what, instead of the lifecycle.
         turn: draw this turn of it only.
     """
     if check and out is None:
@@ -82,8 +82,8 @@ def diagram(
     return _write(text, out, private=sequence is not None)
 
 
-def _lifecycle(kind: Format, logs: list[Path], coverages: list[Path]) -> str:
-    walks = [*[walk_of(_events(path)) for path in logs], *[read_coverage(path) for path in coverages]]
+def _lifecycle(kind: Format, logs: list[str], coverages: list[Path]) -> str:
+    walks = [*[walk_of(_events(name)) for name in logs], *[read_coverage(path) for path in coverages]]
     walked = merge_walks(walks) if walks else None
     match kind:
         case "svg":
@@ -96,16 +96,16 @@ def _lifecycle(kind: Format, logs: list[Path], coverages: list[Path]) -> str:
             return mermaid(walked=walked)
 
 
-def _sequence(path: Path, turn: int | None, kind: Format) -> str:
+def _sequence(name: str, turn: int | None, kind: Format) -> str:
     if kind not in ("mermaid", "svg"):
         raise MisuseError(f"a sequence is drawn as mermaid or svg, not {kind}")
     draw = sequence_svg if kind == "svg" else sequence_mermaid
-    return draw(_events(path), turn)
+    return draw(_events(name), turn)
 
 
-def _events(path: Path) -> tuple[Event, ...]:
-    """The events of a session file, as far as it can be read; what is wrong with it is told on stderr."""
-    session = read_session(path)
+def _events(name: str) -> tuple[Event, ...]:
+    """The events of a session, as far as it can be read; what is wrong with it is told on stderr."""
+    session = read_file(name)
     if session.trouble is not None:
         sys.stderr.write(f"treadle: {printable(session.trouble)}\n")
     return session.events

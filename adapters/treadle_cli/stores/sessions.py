@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -23,15 +22,14 @@ from treadle.extensions.usage import USAGE, Prices, Spent
 from treadle.loop.durability import reopen
 from treadle.printable import one_line, printable
 from treadle.session import Listed, Listing, SessionStore, StoredSession, encode_event, encode_header, new_id
-from treadle_adapters.stores import open_store
 
 from ..exits import Exit
 from ..prices import PricesFile, cost_text, prices_of, spent_text
-from .storage import sessions_directory
+from .storage import open_where
 
 WHERE = Group("Where", sort_key=1)
 Kind = Annotated[Literal["jsonl", "sqlite"], Parameter(name="--store", group=WHERE)]
-Directory = Annotated[Path | None, Parameter(name="--session-dir", group=WHERE, env_var="TREADLE_SESSION_DIR")]
+Directory = Annotated[str | None, Parameter(name="--session-dir", group=WHERE, env_var="TREADLE_SESSION_DIR")]
 
 
 def list_sessions(
@@ -50,7 +48,8 @@ def list_sessions(
         usage: say what each session used, its sub-agents included; each is read whole for that.
         prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         kind: what holds the sessions.
-        directory: the folder that holds them; that of the present project unless given.
+        directory: the folder that holds them, or a database, as in `postgres://user@host/database`; the folder of the
+            present project unless given.
     """
     known = prices_of(prices)
 
@@ -93,7 +92,8 @@ def show_session(
         count: how many events to show.
         prices: a TOML file with a table `[prices.MODEL]` for each model: costs are shown then.
         kind: what holds the sessions.
-        directory: the folder that holds them; that of the present project unless given.
+        directory: the folder that holds them, or a database, as in `postgres://user@host/database`; the folder of the
+            present project unless given.
     """
     known = prices_of(prices)
     stored = _within(kind, directory, lambda store: store.inspect(session))
@@ -130,7 +130,8 @@ def fork_session(
         new: the new session's id; made up unless given.
         upto: how many events it inherits, outside an open turn; all unless given.
         kind: what holds the sessions.
-        directory: the folder that holds them; that of the present project unless given.
+        directory: the folder that holds them, or a database, as in `postgres://user@host/database`; the folder of the
+            present project unless given.
     """
     header = _within(kind, directory, lambda store: store.fork(session, new or new_id(), upto))
     sys.stdout.write(f"{header.id}\n")
@@ -147,7 +148,8 @@ def verify_sessions(*sessions: str, kind: Kind = "jsonl", directory: Directory =
     Args:
         sessions: their ids; all that are stored unless given.
         kind: what holds the sessions.
-        directory: the folder that holds them; that of the present project unless given.
+        directory: the folder that holds them, or a database, as in `postgres://user@host/database`; the folder of the
+            present project unless given.
     """
 
     async def look(store: SessionStore) -> list[tuple[str, str, bool]]:
@@ -195,7 +197,8 @@ def repair_session(
         session: its id.
         prefix: the id of a new session that gets the events before the damage.
         kind: what holds the sessions.
-        directory: the folder that holds them; that of the present project unless given.
+        directory: the folder that holds them, or a database, as in `postgres://user@host/database`; the folder of the
+            present project unless given.
     """
 
     async def mend(store: SessionStore) -> str:
@@ -224,11 +227,11 @@ async def _keep_prefix(store: SessionStore, stored: StoredSession, name: str) ->
 # --- what the commands share ------------------------------------------------------------------------------------------
 
 
-def _within(kind: str, directory: Path | None, ask: Callable[[SessionStore], Awaitable[Any]]) -> Any:
+def _within(kind: str, directory: str | None, ask: Callable[[SessionStore], Awaitable[Any]]) -> Any:
     """Ask a store something, in a run of its own."""
 
     async def run() -> Any:
-        async with open_store(kind, sessions_directory(directory)) as store:
+        async with open_where(kind, directory) as store:
             return await ask(store)
 
     return trio.run(run)

@@ -31,7 +31,7 @@ class ExportRefused(TreadleError):
 
 
 def export_otlp(
-    log: Annotated[list[Path], Parameter(consume_multiple=True, negative=())],
+    log: Annotated[list[str], Parameter(consume_multiple=True, negative=())],
     /,
     *,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
@@ -47,7 +47,7 @@ def export_otlp(
     are OTLP/JSON, one request per line, which a collector's `otlpjsonfile` receiver reads.
 
     Args:
-        log: session files. With the file of a parent beside it, a sub-agent's turn stands in the call that made it.
+        log: session files, or sessions in a database, as in `postgres://host/database#SESSION`. With the file of a parent beside it, a sub-agent's turn stands in the call that made it.
         out: the file to write; stdout unless given.
         endpoint: the address of a collector, as in `http://127.0.0.1:4318`: the spans are sent there instead.
         header: a header of these requests, as in `authorization=secret`; may be given several times.

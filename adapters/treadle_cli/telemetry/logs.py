@@ -12,11 +12,11 @@ from treadle_diagrams import SessionFile
 from ..stores.files import read_file
 
 
-def read_all(paths: Iterable[Path]) -> list[SessionFile]:
-    """Read files as far as possible, parents before their sub-agents; what is wrong with one is told on stderr."""
+def read_all(names: Iterable[str | Path]) -> list[SessionFile]:
+    """Read sessions as far as possible, parents before their sub-agents; what is wrong with one is told on stderr."""
     found: list[SessionFile] = []
-    for path in paths:
-        session = read_file(path)
+    for name in names:
+        session = read_file(name)
         if session.trouble is not None:
             sys.stderr.write(f"treadle: {printable(session.trouble)}\n")
         found.append(session)

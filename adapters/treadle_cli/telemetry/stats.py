@@ -24,7 +24,7 @@ S = TypeVar("S", ModelStats, ToolStats)
 
 
 def stats(
-    log: Annotated[list[Path], Parameter(consume_multiple=True, negative=())],
+    log: Annotated[list[str], Parameter(consume_multiple=True, negative=())],
     /,
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -34,7 +34,7 @@ def stats(
     """Say what models and tools took: time, tokens, retries, failures and cancels.
 
     Args:
-        log: session files.
+        log: session files, or sessions in a database, as in `postgres://host/database#SESSION`.
         as_json: print JSON; times are in seconds.
         svg: write the times as a picture to this file instead.
         prices: a TOML file with a table `[prices.MODEL]` for each model: `input`, `output`, `cache_read`, `cache_write`

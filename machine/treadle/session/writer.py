@@ -206,7 +206,7 @@ class BatchWriter:
     def _failed(self, error: Exception) -> Exception:
         if isinstance(error, SessionLocked):
             self._stopped = error
-            return SessionLocked(str(error))
+            return type(error)(str(error))
         waiting = self._accepted - self._written
         return StoreFailure(
             f"{waiting} events of session {self.session_id!r} could not be written: {type(error).__name__}: {error}. "

@@ -1,0 +1,86 @@
+"""What must hold of all logs and of everything that was acknowledged, whatever befell replicas, server and network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from treadle import Event
+from treadle.session import UserMessageAdded, encode_event, read_header
+from treadle_specs.logs.checker import check_events
+
+Row = tuple[int, int, str]
+"""Seq, epoch and record of an event."""
+
+
+@frozen
+class Kept:
+    """A session as the database has it."""
+
+    session: str
+    header: str
+    next_seq: int
+    rows: tuple[Row, ...]
+
+
+@frozen
+class Acknowledged:
+    """A message of which a replica was told that it is on record."""
+
+    session: str
+    text: str
+
+
+def logs_in(conn: Any) -> list[Kept]:
+    """All sessions of a database."""
+    kept: list[Kept] = []
+    for session, header, next_seq in conn.execute("select id, header, next_seq from sessions").fetchall():
+        found = conn.execute("select seq, epoch, record from events where session = %s order by seq", (session,))
+        kept.append(Kept(session, header, next_seq, tuple(found.fetchall())))
+    return kept
+
+
+def faults_in(
+    logs: Iterable[Kept], acknowledged: Iterable[Acknowledged], followed: Mapping[str, Sequence[Event]]
+) -> list[str]:
+    """Everything that is wrong, in words. Texts are ``REPLICA/…``: who wrote them can be seen."""
+    found: list[str] = []
+    places: Counter[tuple[str, str]] = Counter()
+    anywhere: Counter[str] = Counter()
+    for kept in logs:
+        reader = read_header(kept.header.encode())
+        events = [reader.event(record.encode()) for _, _, record in kept.rows]
+        seqs = [seq for seq, _, _ in kept.rows]
+        if seqs != list(range(len(seqs))) or kept.next_seq != len(seqs):
+            found.append(f"{kept.session}: a gap: {len(seqs)} events, {kept.next_seq} counted, the last {seqs[-1:]}")
+        epochs = [epoch for _, epoch, _ in kept.rows]
+        if epochs != sorted(epochs):
+            found.append(f"{kept.session}: an epoch goes back")
+        writers: dict[int, str] = {}
+        for (_, epoch, _), event in zip(kept.rows, events, strict=True):
+            if type(event.data) is not UserMessageAdded:
+                continue
+            text = event.data.message.text
+            places[kept.session, text] += 1
+            anywhere[text] += 1
+            writer = text.partition("/")[0]
+            if writers.setdefault(epoch, writer) != writer:
+                found.append(f"{kept.session}: two owners wrote under epoch {epoch}")
+        found += [
+            f"{kept.session}: {each.rule}: {each.message}"
+            for each in check_events(events, header=reader.header).findings
+        ]
+        if kept.session in followed:
+            seen = [encode_event(event) for event in followed[kept.session]]
+            if seen != [encode_event(event) for event in events[: len(seen)]]:
+                found.append(f"{kept.session}: a follower saw something else")
+    found += [f"{text!r} is there {count} times" for text, count in anywhere.items() if count > 1]
+    for each in acknowledged:
+        if places[each.session, each.text] != 1:
+            found.append(
+                f"{each.session}: {each.text!r} was acknowledged and is there {places[each.session, each.text]} times"
+            )
+    return found
