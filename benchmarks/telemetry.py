@@ -71,7 +71,7 @@ def export() -> Sample:
         log, out = Path(folder) / "log.jsonl", Path(folder) / "spans.jsonl"
         log.write_bytes(_long_log())
         began = time.process_time()
-        export_otlp([log], out=out)
+        export_otlp([str(log)], out=out)
         taken = time.process_time() - began
         assert out.read_bytes().count(b'"traceId"') > EVENTS // 4, "there are fewer spans than the log tells"
     return Sample(taken)

@@ -78,6 +78,7 @@ class Accounts:
     asking: dict[Agent, Asking] = field(factory=lambda: {})
     total: Spent = field(factory=Spent)
     _clocks: dict[Agent, Clock] = field(factory=lambda: {})
+    _opened: dict[Agent, float] = field(factory=lambda: {})
     _began: float | None = None
 
     # --- which ones ---------------------------------------------------------------------------------------------------
@@ -149,19 +150,26 @@ class Accounts:
         """The clock of an agent's session."""
         clock = self._clocks.get(agent)
         if clock is None:
-            clock = self._clocks[agent] = Clock.of(agent.session)
+            clock = self._clocks[agent] = Clock.of(agent.session, self._opened.pop(agent, None))
         return clock
 
     def turn_began(self, agent: Agent) -> None:
         """A turn of the agent begins."""
         if self._began is None:
             self._began = trio.current_time()
-        self.clock(agent).turn_began()
+        clock = self._clocks.get(agent)
+        if clock is not None:
+            clock.turn_began()
+        else:  # what the log says of earlier turns is read when it is needed (S11)
+            self._opened[agent] = trio.current_time()
 
     def turn_ended(self, agent: Agent) -> None:
         """The agent's turn ended."""
         self.asking.pop(agent, None)
-        self.clock(agent).turn_ended()
+        clock = self._clocks.get(agent)
+        if clock is not None:
+            clock.turn_ended()
+        self._opened.pop(agent, None)
 
     def recorded(self, agent: Agent, charge: Charge, *, attempt: bool) -> None:
         """An attempt of the agent is in the log, or what was written for it beside its turns."""
@@ -173,6 +181,7 @@ class Accounts:
         """The agent is no more."""
         self.asking.pop(agent, None)
         self._clocks.pop(agent, None)
+        self._opened.pop(agent, None)
 
 
 def _below(agent: Agent | None, account: Account) -> bool:

@@ -123,7 +123,7 @@ class Budgets:
         config = await proceed()
         agent = asked.agent
         self._accounts.asking.pop(agent, None)
-        ledger = USAGE.of(agent.session)
+        ledger = await USAGE.follow(agent.session)
         first = not ledger.step_counted
         for account in self._accounts.of(agent):
             for name, amount in self._accounts.amounts(account).items():

@@ -24,10 +24,16 @@ class Clock:
     began: float | None = None
 
     @classmethod
-    def of(cls, session: Session) -> Clock:
-        """The clock of a session that is seen for the first time."""
+    def of(cls, session: Session, opened: float | None = None) -> Clock:
+        """The clock of a session that is seen for the first time.
+
+        Args:
+            session: the session.
+            opened: when its open turn began, by trio's clock; just now where nobody saw it.
+        """
         ledger = USAGE.of(session)
-        return cls(ledger.seconds, 0.0, trio.current_time() if ledger.turn_open else None)
+        began = (trio.current_time() if opened is None else opened) if ledger.turn_open else None
+        return cls(ledger.seconds, 0.0, began)
 
     def turn_began(self) -> None:
         """A turn begins."""
