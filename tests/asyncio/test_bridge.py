@@ -825,7 +825,7 @@ def test_blocking_for_a_result_is_refused_where_it_would_hold_up_an_event_loop()
 
         @bridge.tool
         async def look() -> None:
-            block("asyncio tool", agent.inject("one"))
+            block("asyncio tool", bridge.start(trio.sleep_forever).reply)
 
         async def peek() -> None:
             block("trio tool", agent.inject("two"))

@@ -102,7 +102,10 @@ PARTS = (
         (
             *(f"loop/{name}.py" for name in ("activity", "admission", "attempt", "attempt_frames", "convergence")),
             *(f"loop/{name}.py" for name in ("driver", "durability", "factory", "flushes", "life", "notices")),
-            *(f"loop/{name}.py" for name in ("outbox", "prompt", "request", "request_state", "retry", "runner")),
+            *(
+                f"loop/{name}.py"
+                for name in ("keeper", "outbox", "prompt", "request", "request_state", "retry", "runner")
+            ),
             *(f"loop/{name}.py" for name in ("scheduler", "turn_end")),
         ),
         ("loop", "prompt"),
