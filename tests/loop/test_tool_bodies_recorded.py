@@ -20,7 +20,7 @@ from treadle.hooks import (
     ReplaceResult,
 )
 from treadle.session import ToolResultAdded, decode_event, encode_event
-from treadle.words.events import ToolBody
+from treadle.words.messages import ToolBody
 
 
 @tool

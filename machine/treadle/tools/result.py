@@ -10,9 +10,9 @@ from attrs import evolve, field, frozen
 from ..errors import InvalidData
 from ..lossless import check_bytes, repair_text, text_is_lossless
 from ..sums import ENCODER
-from ..words.events import ToolBody, ToolResultAdded
+from ..words.events import ToolResultAdded
 from ..words.failures import clean_code, code_of, describe
-from ..words.messages import BLOCKS, Block, Text, UserMessage, check_batch, check_user_message
+from ..words.messages import BLOCKS, Block, Text, ToolBody, UserMessage, check_batch, check_user_message
 from .definition import LARGEST_RESULT, Tool, ToolOutput
 from .plain import plain
 

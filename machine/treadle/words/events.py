@@ -16,7 +16,7 @@ from ..lossless import check_bytes, check_depth, check_json
 from ..sums import ENCODER, decode_hook, to_builtins
 from .call_config import CallConfig, ToolSchema
 from .failures import Failure
-from .messages import AssistantMessage, Block, SystemMessage, UserMessage
+from .messages import AssistantMessage, Block, SystemMessage, ToolBody, UserMessage
 from .reasons import EndReason
 from .stream import Finish, TimedStream, Usage
 
@@ -300,26 +300,6 @@ class ToolCallStarted(_Data, frozen=True, gc=False):
     call_id: str
     name: str
     arguments: str = ""
-
-
-class ToolBody(_Data, frozen=True, gc=False):
-    """What the body of a call came to, where hooks or the tool's last word made another result of it (K2).
-
-    Attributes:
-        content: what the model would have read.
-        is_error: whether the body failed.
-        code: the kind of failure.
-        concludes_turn: whether the tool asked to end the turn here (T5).
-        value: the structured value.
-        contexts: how many of the messages that were handed over beside the result are the body's own (K11).
-    """
-
-    content: tuple[Block, ...] = ()
-    is_error: bool = False
-    code: str | None = None
-    concludes_turn: bool = False
-    value: Any = None
-    contexts: int = 0
 
 
 @event("tool/result", surface=True, core=True)

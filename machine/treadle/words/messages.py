@@ -96,6 +96,26 @@ class ToolResult(
     code: str | None = None
 
 
+class ToolBody(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What the body of a call came to, where hooks or the tool's last word made another result of it (K2).
+
+    Attributes:
+        content: what the model would have read.
+        is_error: whether the body failed.
+        code: the kind of failure.
+        concludes_turn: whether the tool asked to end the turn here (T5).
+        value: the structured value.
+        contexts: how many of the messages that were handed over beside the result are the body's own (K11).
+    """
+
+    content: tuple[Block, ...] = ()
+    is_error: bool = False
+    code: str | None = None
+    concludes_turn: bool = False
+    value: Any = None
+    contexts: int = 0
+
+
 class Source:
     """Who supplied a message; members carry a ``kind`` tag."""
 
