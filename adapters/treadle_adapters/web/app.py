@@ -25,6 +25,7 @@ from .desk import Desk, Furnishing, Maintenance, Owner
 from .limits import DEFAULT_LIMITS, Limits
 from .messages import MessageOperations
 from .openapi import document
+from .page import FILES, page_routes
 from .port import Port, port_of
 from .problems import Refused
 from .sessions import SessionOperations
@@ -33,7 +34,7 @@ from .sse import EventStream
 from .streams import Place, Stream
 from .watching import Watching
 
-OPEN = ("/healthz", "/readyz", "/api/openapi.json")
+OPEN = ("/healthz", "/readyz", "/api/openapi.json", *FILES)
 """What anybody may see."""
 
 
@@ -71,6 +72,7 @@ class Web:
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
             Route("/api/openapi.json", self._described),
+            *page_routes(),
             Route("/api/login", self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
             Route(SESSION + "/stream", _Streams(self._port, self._desk), methods=["GET"]),

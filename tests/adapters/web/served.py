@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import h11
@@ -121,7 +122,7 @@ def event_of(kind: str) -> Callable[[dict[str, Any]], bool]:
 
 @asynccontextmanager
 async def served(
-    host: Host, kind: str = "hypercorn", *, drain: float = 5, stalled: float = 5, **options: Any
+    host: Host, kind: str = "hypercorn", *, drain: float = 5, stalled: float = 5, port: int = 0, **options: Any
 ) -> AsyncIterator[Server]:
     """Serve a host that was not entered yet."""
     options = {"agent_options": OPTIONS, "limits": Limits(), **options}
@@ -138,7 +139,9 @@ async def served(
                         bound.append(url)
                         task_status.started()
 
-                    await serve(made, "127.0.0.1", 0, ready=ready, until=server.stop.wait, drain=drain, stalled=stalled)
+                    await serve(
+                        made, "127.0.0.1", port, ready=ready, until=server.stop.wait, drain=drain, stalled=stalled
+                    )
 
             await nursery.start(run)
             server.port = int(bound[0].rpartition(":")[2])
@@ -203,3 +206,37 @@ async def _under_uvicorn(
     await trio.to_thread.run_sync(running.join)
     if ends:
         raise ends[0]
+
+
+@contextmanager
+def served_in_thread(host: Host, **options: Any) -> Iterator[Server]:
+    """The same for a test that is no trio task, such as one that drives a browser."""
+    started: queue.SimpleQueue[Server | BaseException] = queue.SimpleQueue()
+    tokens: list[trio.lowlevel.TrioToken] = []
+
+    async def main() -> None:
+        async with served(host, **options) as server:
+            tokens.append(trio.lowlevel.current_trio_token())
+            started.put(server)
+            await server.stop.wait()
+
+    def thread() -> None:
+        try:
+            trio.run(main)
+        except BaseException as error:
+            started.put(error)
+
+    running = threading.Thread(target=thread)
+    running.start()
+    server = started.get()
+    if isinstance(server, BaseException):
+        raise server
+    try:
+        yield server
+    finally:
+        tokens[0].run_sync_soon(server.stop.set)
+        running.join()
+    if not started.empty():
+        failed = started.get()
+        assert isinstance(failed, BaseException)
+        raise failed
