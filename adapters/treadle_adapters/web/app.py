@@ -24,6 +24,7 @@ from .api import SESSION, operations, routes
 from .desk import Desk, Furnishing, Maintenance, Owner
 from .limits import DEFAULT_LIMITS, Limits
 from .messages import MessageOperations
+from .openai import Front
 from .openapi import document
 from .page import FILES, page_routes
 from .port import Port, port_of
@@ -32,6 +33,7 @@ from .sessions import SessionOperations
 from .socket import Socket
 from .sse import EventStream
 from .streams import Place, Stream
+from .turns import Turns
 from .watching import Watching
 
 OPEN = ("/healthz", "/readyz", "/api/openapi.json", *FILES)
@@ -61,7 +63,9 @@ class Web:
         self._desk = Desk(port.host, furnishing, limits, Watching())
         self._attached = False
         self._attaching = anyio.Lock()
-        self.operations = operations(SessionOperations(self._desk), MessageOperations(self._desk))
+        messages = MessageOperations(self._desk)
+        self.operations = operations(SessionOperations(self._desk), messages)
+        self._front = Front(Turns(port, self._desk, messages), limits)
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
         known = Tokens(tokens if tokens is not None else {str(self.token): None})
         self._guarded = Guard(inner, known, hosts, OPEN, limits)
@@ -77,6 +81,7 @@ class Web:
             Route("/api/logout", self._log_out, methods=["POST"]),
             Route(SESSION + "/stream", _Streams(self._port, self._desk), methods=["GET"]),
             WebSocketRoute("/api/socket", self._socket),
+            *self._front.routes(),
             *routes(self._port, self.limits, self.operations),
         ]
 

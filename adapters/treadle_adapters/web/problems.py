@@ -77,5 +77,6 @@ _TITLES = {
     423: "Locked",
     429: "Too many",
     500: "Server error",
+    502: "The agent failed",
     503: "Not now",
 }
