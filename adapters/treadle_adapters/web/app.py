@@ -19,6 +19,7 @@ from treadle.agent import Setup
 from treadle.asyncio import Bridge
 
 from .access import CALLER, COOKIE_LIFE, Guard, Tokens, cookie_for, cookie_name, made_token
+from .agui import Agui
 from .answers import answer, problem
 from .api import SESSION, operations, routes
 from .desk import Desk, Furnishing, Maintenance, Owner
@@ -65,7 +66,8 @@ class Web:
         self._attaching = anyio.Lock()
         messages = MessageOperations(self._desk)
         self.operations = operations(SessionOperations(self._desk), messages)
-        self._front = Front(Turns(port, self._desk, messages), limits)
+        turns = Turns(port, self._desk, messages)
+        self._protocols = [*Front(turns, limits).routes(), *Agui(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
         known = Tokens(tokens if tokens is not None else {str(self.token): None})
         self._guarded = Guard(inner, known, hosts, OPEN, limits)
@@ -81,7 +83,7 @@ class Web:
             Route("/api/logout", self._log_out, methods=["POST"]),
             Route(SESSION + "/stream", _Streams(self._port, self._desk), methods=["GET"]),
             WebSocketRoute("/api/socket", self._socket),
-            *self._front.routes(),
+            *self._protocols,
             *routes(self._port, self.limits, self.operations),
         ]
 

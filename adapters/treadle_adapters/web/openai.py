@@ -26,7 +26,7 @@ from .limits import Limits
 from .problems import Problem, Refused
 from .shapes import ENCODER
 from .sse import HEADERS
-from .turns import Ended, Item, Said, Spoken, Turn, Turns
+from .turns import Asks, Ended, Item, Said, Spoken, Turn, Turns, text_of_parts
 from .turns import Result as ToolResult
 
 MODEL = "treadle"
@@ -82,8 +82,7 @@ def asked_text(messages: str | list[dict[str, Any]]) -> str:
         )
     if isinstance(content, str):
         return content
-    parts: list[Any] = content if isinstance(content, list) else []
-    return "".join([part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)])
+    return text_of_parts(content)
 
 
 class Front:
@@ -274,6 +273,8 @@ class Response:
                 return self._settled(item)
             case Ended():
                 return self._ended(item)
+            case Asks():
+                return []  # whoever watches the session answers; this client cannot
 
     def whole(self) -> Any:
         """See ``Form.whole``."""

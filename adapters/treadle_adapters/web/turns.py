@@ -5,15 +5,19 @@ Only what a client adds is taken from it. The history is the session's; whatever
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
 from attrs import define, field, frozen
 
-from treadle import MisuseError
+from treadle import DuplicateSession, MisuseError
 from treadle.session import new_id, session_id
 
+from .approvals import Approval
 from .desk import Desk, Owner
 from .messages import MessageOperations
 from .port import Port
@@ -63,7 +67,29 @@ class Ended:
         return self.kind not in ("completed", "max-tokens")
 
 
-Item = Said | Spoken | Result | Ended
+@frozen
+class Asks:
+    """Calls wait for approval; all of them."""
+
+    approvals: tuple[Approval, ...]
+
+
+Item = Said | Spoken | Result | Asks | Ended
+
+
+def text_of_parts(content: Any) -> str:
+    """The text of a message's content, as front ends send it: text, or parts of which some are text."""
+    if isinstance(content, str):
+        return content
+    try:
+        parts = msgspec.convert(content, list[_Part])
+    except msgspec.ValidationError as error:
+        raise Refused(422, "INVALID_MESSAGE", f"no content that can be read: {error}") from error
+    return "".join([part.text for part in parts])
+
+
+class _Part(msgspec.Struct, frozen=True):
+    text: str = ""
 
 
 @define(eq=False)
@@ -81,7 +107,7 @@ class Turn:
     Args:
         port: the host.
         messages: tells what became of the message.
-        asked: names the session and the message that opens the turn.
+        asked: names the session, and the message that opens the turn; without one it is the turn under way.
         stream: the session's stream, from before the message was delivered.
     """
 
@@ -91,7 +117,7 @@ class Turn:
         self._asked = asked
         self._stream = stream
         self._items: deque[Item] = deque()
-        self._mine = False
+        self._mine = "message" not in asked.path
         self._speaking: _Speaking | None = None
 
     def __enter__(self) -> Self:
@@ -125,13 +151,15 @@ class Turn:
                 fate = await self._port.run(self._messages.fate, self._asked)
                 if fate.fate == "rejected":
                     self._items.append(Ended("rejected", f"the message got no turn: {fate.reason}"))
+            case "approvals" if data:
+                self._items.append(Asks(msgspec.convert(data, tuple[Approval, ...])))
             case "bye":
                 self._items.append(Ended(data["reason"], "this stream ends before the turn does; read the session"))
             case _:
                 pass
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
-        if kind == "user/message" and data["message"]["id"] == self._asked.path["message"]:
+        if kind == "user/message" and data["message"]["id"] == self._asked.path.get("message"):
             self._mine = True
         elif not self._mine:
             return
@@ -205,6 +233,47 @@ class Turns:
             return (await self._desk.created(owner)).id
 
         return await self._port.run(make)
+
+    async def named(self, owner: Owner, wanted: str) -> str:
+        """The session that a client's own name for it means: one of the owner's by its id, else the one made under that name.
+
+        Raises:
+            TreadleError: it cannot be made.
+        """
+        digest = hashlib.sha256(f"{'' if owner is None else owner}\0{wanted}".encode("utf-8", "replace")).hexdigest()
+        own = f"named-{digest[:40]}"
+
+        async def find() -> str:
+            for name in (wanted, own):
+                with suppress(Refused):
+                    await self._desk.check(owner, name)
+                    return name
+            try:
+                return (await self._desk.created(owner, session_id=own)).id
+            except DuplicateSession:  # made meanwhile, by another request for the same name
+                return own
+
+        return await self._port.run(find)
+
+    async def resume(self, owner: Owner, session: str, answers: Mapping[str, bool]) -> Turn:
+        """Answer calls that wait for approval, and follow the turn that they belong to.
+
+        Raises:
+            Refused: one was answered before, or does not wait.
+        """
+
+        async def answer() -> Place:
+            await self._desk.check(owner, session)
+            agent = await self._desk.opened(owner, session)
+            log = agent.session.events
+            place = Place(len(log), log[-1].time if len(log) else None)
+            for name, approved in answers.items():
+                self._desk.approvals.answer(session, name, approved)
+            return place
+
+        place = await self._port.run(answer)
+        asked = Asked(owner, {"session": session})
+        return Turn(self._port, self._messages, asked, Stream(self._port, self._desk, session, place))
 
     async def open(self, owner: Owner, session: str, text: str, message_id: str | None = None) -> Turn:
         """Follow up in a session, and follow the turn that answers.
