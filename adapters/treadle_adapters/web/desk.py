@@ -75,6 +75,7 @@ class Desk:
         self.approvals = Approvals(watching.ring)
         self.draining = False
         self._handles: OrderedDict[str, AgentHandle] = OrderedDict()
+        self._making = 0
         self._opening: dict[str, _Opening] = {}
         self._owners: OrderedDict[str, Owner] = OrderedDict()
         self._counts: dict[str, int] = {}
@@ -152,11 +153,11 @@ class Desk:
         async with self._alone(id):
             agent = self.host.agents.get(id)
             if agent is None:
-                await self._make_room()
-                handle = await self.host.agents.resume(
-                    id, agent_options=self.furnishing.options, setup=self.furnishing.setup
-                )
-                self._handles[id] = handle
+                async with self._room():
+                    handle = await self.host.agents.resume(
+                        id, agent_options=self.furnishing.options, setup=self.furnishing.setup
+                    )
+                    self._handles[id] = handle
                 agent = handle.agent
             elif id in self._handles:
                 self._handles.move_to_end(id)
@@ -171,11 +172,11 @@ class Desk:
         """
         self.check_admits()
         await self._count(owner)
-        await self._make_room()
         options = {} if self.furnishing.options is None else {"agent_options": self.furnishing.options}
         origin = None if owner is None else ORIGIN + owner
-        handle = await self.host.agents.create(setup=self.furnishing.setup, origin=origin, **options, **fields)
-        self._handles[handle.agent.id] = handle
+        async with self._room():
+            handle = await self.host.agents.create(setup=self.furnishing.setup, origin=origin, **options, **fields)
+            self._handles[handle.agent.id] = handle
         self.counted(owner, handle.agent.id)
         return handle.agent
 
@@ -204,14 +205,26 @@ class Desk:
         """Raise ``Refused`` where an owner may have no further session."""
         await self._count(owner)
 
+    @asynccontextmanager
+    async def _room(self) -> AsyncGenerator[None]:
+        """Room for one more agent, kept while it is made."""
+        await self._make_room()
+        self._making += 1
+        try:
+            yield
+        finally:
+            self._making -= 1
+
     async def _make_room(self) -> None:
         """Unload idle agents, least recently used first, until there is room for one more."""
         store = self.host.store
-        while len(self._handles) >= self.limits.loaded:
+        while len(self._handles) + self._making >= self.limits.loaded:
             idle = next((handle for handle in self._handles.values() if self._is_idle(handle.agent)), None)
             if idle is None or store is None:
                 raise Refused(503, "TOO_MANY_LIVE", "as many agents are at work as may be; try again later")
-            await self.unload(idle.agent.id)
+            async with self._alone(idle.agent.id):  # who asks for it meanwhile waits, and resumes it
+                if self._handles.get(idle.agent.id) is idle and self._is_idle(idle.agent):
+                    await self.unload(idle.agent.id)
 
     def _is_idle(self, agent: Agent) -> bool:
         return agent.engine.quiet and not self.host.agents.children(agent)

@@ -41,6 +41,7 @@ class MessageOperations:
         name = given.id if given.id is not None else new_id()
         made = message(blocks, id=name) if isinstance(blocks, str) else UserMessage(name, blocks)
         agent = await self._desk.opened(asked.owner, asked.session)
+        self._desk.check_admits()  # the drain may have begun while the session was opened
         before = self._known(agent, name)
         if before is not None:
             return _again(before, made)

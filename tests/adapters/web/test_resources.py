@@ -236,6 +236,35 @@ async def test_idle_agents_are_unloaded_and_come_back_when_they_are_needed(kind:
         assert [one["event"] for one in told if one["event"] in ("reset", "gone")] == []
 
 
+async def test_sessions_that_are_unloaded_and_wanted_at_once_take_every_message(kind: str) -> None:
+    limits = Limits(loaded=2)
+    async with served(scripted(store=MemoryStore()), kind, limits=limits) as server, server.client() as web:
+        names = [(await web.post("/api/sessions", json={})).json()["id"] for _ in range(6)]
+        most = 0
+
+        async def say(name: str, number: int) -> None:
+            nonlocal most
+            body = {"id": f"m{number}", "text": f"message {number}"}
+            while True:
+                sent = await web.post(f"/api/sessions/{name}/messages", json=body)
+                most = max(most, len(server.host.agents.list()))
+                if sent.status_code != 503:
+                    break
+                assert sent.json()["code"] == "TOO_MANY_LIVE"
+                await trio.sleep(0.002)
+            assert sent.status_code == 202, sent.text
+
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                for number in range(6):
+                    nursery.start_soon(say, name, number)
+        assert most <= 2
+        for name in names:
+            events = (await web.get(f"/api/sessions/{name}/log")).text.splitlines()
+            said = [line for line in events if '"user/message"' in line or '"agent/inbox/spliced"' in line]
+            assert all(any(f'"m{number}"' in line for line in said) for number in range(6))
+
+
 async def test_where_nothing_is_idle_no_further_agent_is_loaded(kind: str) -> None:
     gate = Gate()
     host = scripted(Answer(calls=[Call("hold")]), store=MemoryStore())
