@@ -230,11 +230,14 @@ class Desk:
         return agent.engine.quiet and not self.host.agents.children(agent)
 
     async def unload(self, id: str) -> None:
-        """Dispose the agent of a session that the web made or resumed, keeping what is pending."""
-        handle = self._handles.pop(id, None)
+        """Dispose the agent of a session that the web made or resumed, keeping what is pending; its lock is held."""
+        handle = self._handles.get(id)
         if handle is not None:
-            with trio.CancelScope(shield=True):
-                await handle.dispose(keep_inbox=True)
+            try:
+                with trio.CancelScope(shield=True):
+                    await handle.dispose(keep_inbox=True)
+            finally:
+                self._handles.pop(id, None)  # not before: until then it is in memory
 
     @asynccontextmanager
     async def _alone(self, id: str) -> AsyncGenerator[None]:
