@@ -67,6 +67,12 @@ def _mcp_serve() -> Target:
     return serve
 
 
+def _serve() -> Target:
+    from .run.web import serve_web
+
+    return serve_web
+
+
 def _models() -> Target:
     from .models.command import models
 
@@ -188,6 +194,7 @@ GROUPS = {
 MOUNTS: tuple[Mount, ...] = (
     Mount(("demo",),    _demo,    "Show an agent at work: no key, no network.", "cli"),
     Mount(("run",),     _run,     "Talk to an agent, or have it answer one prompt.", "cli"),
+    Mount(("serve",),   _serve,   "Serve agents over HTTP, for programs and for a browser.", "web"),
     Mount(("mcp", "serve"), _mcp_serve, "Serve an agent to clients that speak the Model Context Protocol.", "mcp"),
     Mount(("models",),  _models,  "List the routes to model servers, and ask whether they answer.", "cli"),
     Mount(("show",),    _show,    "Show a session: its transcript, its events, or a page.", "cli"),

@@ -1,0 +1,165 @@
+"""The AG-UI protocol: ``POST /agui``, one run per request, approvals as interrupts.
+
+A thread is a session of the owner's: one whose id it is, or the one that was made under its name. The last user message is what
+is asked; the rest of what a client sends along is left alone. A call that waits for approval ends the run with an interrupt;
+the next run answers it in ``resume``, with ``{"approved": true}`` or otherwise, and goes on with the turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import anyio
+import msgspec
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from .access import CALLER
+from .answers import problem
+from .api import read_body
+from .limits import Limits
+from .problems import Refused
+from .shapes import ENCODER
+from .sse import HEADERS
+from .turns import Asks, Ended, Item, Result, Said, Spoken, Turn, Turns, text_of_parts
+
+VERSION = "1.0"
+"""The version of the protocol that is spoken."""
+
+
+class Answered(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer to an interrupt."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+
+class RunAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """As much of a run's input as is read."""
+
+    thread_id: str
+    run_id: str
+    messages: list[dict[str, Any]] = []
+    resume: list[Answered] | None = None
+
+
+class Run:
+    """Writes one run: everything that is opened is closed, and nothing follows the end."""
+
+    def __init__(self, thread: str, run: str) -> None:
+        self._names = {"threadId": thread, "runId": run}
+        self._text: str | None = None
+        self.over = False
+
+    def begin(self) -> bytes:
+        """What is sent first."""
+        return _event("RUN_STARTED", **self._names, protocolVersion=VERSION)
+
+    def take(self, item: Item) -> list[bytes]:
+        """What one item of the turn is sent as."""
+        match item:
+            case Said(attempt, text):
+                opened = [] if self._text == attempt else [*self._closed(), self._open(attempt)]
+                return [*opened, _event("TEXT_MESSAGE_CONTENT", messageId=attempt, delta=text)]
+            case Spoken(attempt, text, calls):
+                parent = {"parentMessageId": attempt} if text else {}
+                return [*self._closed(), *[told for call in calls for told in _call(call, parent)]]
+            case Result(call_id, text):
+                told = {"messageId": f"result-{call_id}", "toolCallId": call_id, "content": text, "role": "tool"}
+                return [_event("TOOL_CALL_RESULT", **told)]
+            case Asks(approvals):
+                interrupts = [
+                    {"id": one.id, "reason": "tool_call", "message": one.question, "toolCallId": one.call_id}
+                    for one in approvals
+                ]
+                return self._finished({"type": "interrupt", "interrupts": interrupts})
+            case Ended("aborted"):
+                return self._finished({"type": "cancelled"})
+            case Ended(kind, detail) if item.failed:
+                self.over = True
+                return [*self._closed(), _event("RUN_ERROR", message=detail or kind, code=kind)]
+            case Ended():
+                return self._finished({"type": "success"})
+
+    def _open(self, attempt: str) -> bytes:
+        self._text = attempt
+        return _event("TEXT_MESSAGE_START", messageId=attempt, role="assistant")
+
+    def _closed(self) -> list[bytes]:
+        attempt, self._text = self._text, None
+        return [] if attempt is None else [_event("TEXT_MESSAGE_END", messageId=attempt)]
+
+    def _finished(self, outcome: dict[str, Any]) -> list[bytes]:
+        self.over = True
+        return [*self._closed(), _event("RUN_FINISHED", **self._names, outcome=outcome)]
+
+
+def _call(call: dict[str, Any], parent: dict[str, str]) -> list[bytes]:
+    name = call["callId"]
+    return [
+        _event("TOOL_CALL_START", toolCallId=name, toolCallName=call["name"], **parent),
+        *([_event("TOOL_CALL_ARGS", toolCallId=name, delta=call["arguments"])] if call.get("arguments") else []),
+        _event("TOOL_CALL_END", toolCallId=name),
+    ]
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return b"data: " + ENCODER.encode({"type": kind, **fields}) + b"\n\n"
+
+
+class Agui:
+    """The door."""
+
+    def __init__(self, turns: Turns, limits: Limits) -> None:
+        self._turns = turns
+        self._limits = limits
+
+    def routes(self) -> list[Route]:
+        """Its route."""
+        return [Route("/agui", self, methods=["POST"])]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one run."""
+        try:
+            asked: RunAsked = await read_body(scope, receive, self._limits, RunAsked)
+            turn = await self._begun(asked, scope)
+        except Exception as error:
+            await problem(error)(scope, receive, send)
+            return
+        await _follow(turn, Run(asked.thread_id, asked.run_id), receive, send)
+
+    async def _begun(self, asked: RunAsked, scope: Scope) -> Turn:
+        owner = scope[CALLER].owner
+        session = await self._turns.named(owner, asked.thread_id)
+        if asked.resume:
+            return await self._turns.resume(owner, session, {one.interrupt_id: _approves(one) for one in asked.resume})
+        last = asked.messages[-1] if asked.messages else {}
+        if last.get("role") != "user":
+            raise Refused(422, "INVALID_MESSAGE", "the last message must be the user's: tools run here")
+        return await self._turns.open(owner, session, text_of_parts(last.get("content")))
+
+
+def _approves(given: Answered) -> bool:
+    payload: Any = given.payload
+    return given.status == "resolved" and isinstance(payload, dict) and payload.get("approved") is True  # pyright: ignore[reportUnknownMemberType]
+
+
+async def _follow(turn: Turn, run: Run, receive: Receive, send: Send) -> None:
+    """Tell a turn until it ends or asks; a client that goes away ends the telling, not the turn."""
+    async with anyio.create_task_group() as tasks:
+
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(until_gone)
+        with turn:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.body", "body": run.begin(), "more_body": True})
+            while not run.over:
+                told = run.take(await turn.next())
+                await send({"type": "http.response.body", "body": b"".join(told), "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        tasks.cancel_scope.cancel()

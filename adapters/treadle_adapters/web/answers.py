@@ -1,0 +1,78 @@
+"""How a body is read and an answer is written: bounded, and JSON."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from treadle import TreadleError
+
+from .limits import Limits
+from .problems import INTERNAL, Problem, Refused, problem_of
+from .shapes import ENCODER
+
+LOGGER = logging.getLogger("treadle.web")
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """An answer of JSON; bytes are JSON already."""
+    body = value if isinstance(value, bytes) else ENCODER.encode(value)
+    return Response(body, status, media_type="application/json")
+
+
+def problem(error: BaseException) -> Response:
+    """The answer to a request that failed; what is not ours is logged and told without its text."""
+    if isinstance(error, TreadleError):
+        found = problem_of(error)
+        if found.status == 500:
+            LOGGER.error("a request failed", exc_info=error)
+    else:
+        found = INTERNAL
+        LOGGER.error("a request failed", exc_info=error)
+    return _document(found)
+
+
+def _document(found: Problem) -> Response:
+    made = Response(ENCODER.encode(found), found.status, media_type="application/problem+json")
+    if found.status == 401:
+        made.headers["www-authenticate"] = "Bearer"
+    elif found.status in (429, 503):
+        made.headers["retry-after"] = "1"
+    elif found.status in (408, 413):
+        made.headers["connection"] = "close"  # what it still sends is not read
+    return made
+
+
+async def body_of(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """Read a request's body.
+
+    Raises:
+        Refused: it is larger, or takes longer, than may be (``TOO_LARGE``, ``TOO_SLOW``), or the client is gone.
+    """
+    length = Headers(scope=scope).get("content-length", "")
+    if length.isdigit() and (len(length) > 18 or int(length) > limits.body):
+        raise _too_large(limits)
+    parts: list[bytes] = []
+    size, more = 0, True
+    with anyio.move_on_after(limits.body_seconds) as patience:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "GONE", "the client went away")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limits.body:
+                raise _too_large(limits)
+            more = message.get("more_body", False)
+    if patience.cancelled_caught:
+        raise Refused(408, "TOO_SLOW", f"a body must be sent within {limits.body_seconds:g} seconds")
+    return b"".join(parts)
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, "TOO_LARGE", f"a body may have {limits.body} bytes")
