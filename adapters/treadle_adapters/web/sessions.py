@@ -29,6 +29,8 @@ from .shapes import (
 )
 
 PAGE, LARGEST_PAGE = 100, 1_000
+COMPACT = "compact"
+"""The task that every agent with a compaction has."""
 """How many sessions, or events, are listed at once unless told otherwise, and at most."""
 
 
@@ -183,8 +185,11 @@ class SessionOperations:
         self._desk.check_admits()
         agent = await self._desk.opened(asked.owner, asked.session)
         task = self._desk.furnishing.maintenance.get(given.task)
+        if task is None and given.task == COMPACT:
+            await agent.compact()
+            return Applied()
         if task is None:
-            known = ", ".join(sorted(self._desk.furnishing.maintenance)) or "none"
+            known = ", ".join(sorted({*self._desk.furnishing.maintenance, COMPACT}))
             raise Refused(422, "UNKNOWN_TASK", f"there is no task {given.task[:64]!r}; known: {known}")
         await agent.run_maintenance(partial(task, agent))
         return Applied()

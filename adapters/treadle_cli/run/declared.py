@@ -92,6 +92,13 @@ TABLES: dict[str, Callable[..., object]] = {
 """The tables of extensions in a file that the command reads."""
 
 
+def extended(host: Host) -> None:
+    """Give a host what each agent of the command has: long histories give way, and sub-agents count."""
+    count_sub_agents(host.scope)
+    if nearest_compactor(host.scope) is None:
+        Compaction().install(host)
+
+
 @asynccontextmanager
 async def declared_agent(
     declared: Declared, narrator: Narrator, approval: Approval
@@ -107,9 +114,7 @@ async def declared_agent(
     failed: list[ConfigStartFailed] = []
     host.on(CONFIG_START_FAILED, failed.append)
     narrator.attach(host)
-    count_sub_agents(host.scope)
-    if nearest_compactor(host.scope) is None:
-        Compaction().install(host)
+    extended(host)
     async with host:
         yield host, _chosen(host, declared, failed)
 

@@ -13,8 +13,6 @@ from rich.console import Console
 
 import treadle
 from treadle import Agent, AgentOptions, Host, Tool
-from treadle.extensions.compaction import Compaction
-from treadle.extensions.usage import count_sub_agents
 from treadle.hooks import Scope
 from treadle.printable import one_line
 
@@ -24,7 +22,7 @@ from ..stores.storage import SessionChoice, session_known, session_meant, store_
 from ..terminal.turns import told_turns
 from .approval import Approval
 from .conversation import KEYS, Conversation, Typing
-from .declared import Declared, declared_agent
+from .declared import Declared, declared_agent, extended
 from .editor import IDLE, Editor, can_edit
 from .equipment import Equipment
 from .interrupts import Interrupts, WayOut
@@ -201,9 +199,8 @@ async def partner_of(choices: Choices, narrator: Narrator, approval: Approval) -
             host.tools.register(tool)
         for furnish in choices.equipment:
             furnish(host)
-        Compaction().install(host)
         narrator.attach(host)
-        count_sub_agents(host.scope)
+        extended(host)
 
         async def setup(_: Scope, agent: Agent) -> None:
             agent.system_prompt = choices.system

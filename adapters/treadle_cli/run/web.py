@@ -21,8 +21,7 @@ from ..exits import Exit
 from ..models.routes import route_for
 from ..stores.storage import store_for
 from .command import choices_of
-from .declared import PARTS
-from .equipment import declared_servers
+from .declared import PARTS, TABLES, extended
 from .options import AgentWords, ConfigWords, ModelWords, SessionWords
 from .talk import Choices
 from .tools import find_modules_in
@@ -146,9 +145,8 @@ async def _host(choices: Choices) -> AsyncGenerator[tuple[Host, dict[str, Any]]]
     async with AsyncExitStack() as stack:
         if choices.declared is not None:
             find_modules_in(choices.declared.path.parent)
-            declared = Host.from_config(
-                choices.declared.path, parts=PARTS, tables={"mcp": declared_servers}, approver=approver
-            )
+            declared = Host.from_config(choices.declared.path, parts=PARTS, tables=TABLES, approver=approver)
+            extended(declared)
             yield await stack.enter_async_context(declared), {}
             return
         route = await stack.enter_async_context(route_for(choices.wish))
@@ -161,6 +159,7 @@ async def _host(choices: Choices) -> AsyncGenerator[tuple[Host, dict[str, Any]]]
             host.tools.register(tool)
         for furnish in choices.equipment:
             furnish(host)
+        extended(host)
 
         async def setup(_: Scope, agent: Agent) -> None:
             agent.system_prompt = choices.system

@@ -9,6 +9,7 @@ import trio
 
 from tests.adapters.web.served import SERVERS, event_of, served
 from treadle import Answer, Call, Host, MemoryStore, ScriptedModel, tool
+from treadle.extensions.compaction import Compaction, SummaryJob
 from treadle.hooks import TOOLS_PRE_EXECUTE, AskCall
 from treadle_adapters.web import Limits
 
@@ -173,6 +174,27 @@ async def test_a_task_between_turns_runs_by_its_name(kind: str) -> None:
         assert ran == [name]
         wrong = await web.post(f"/api/sessions/{name}/maintenance", json={"task": "nothing"})
         assert (wrong.status_code, wrong.json()["code"]) == (422, "UNKNOWN_TASK")
+        bare = await web.post(f"/api/sessions/{name}/maintenance", json={"task": "compact"})
+        assert bare.status_code >= 400
+        assert "no compaction is installed" in bare.json()["detail"]
+
+
+@pytest.mark.rule("Z1")
+async def test_a_history_is_compacted_where_a_compaction_is_installed(kind: str) -> None:
+    async def in_short(_: SummaryJob) -> str:
+        return "in short"
+
+    host = scripted("one", "two", "three")
+    Compaction(summarize=in_short, keep_turns=1).install(host)
+    async with served(host, kind) as server, server.client() as web:
+        name = (await web.post("/api/sessions", json={})).json()["id"]
+        listener = await server.listen(name)
+        for number in range(3):
+            await web.post(f"/api/sessions/{name}/messages", json={"text": f"{number}"})
+            await listener.until(event_of("turn/end"))
+        await listener.close()
+        assert (await web.post(f"/api/sessions/{name}/maintenance", json={"task": "compact"})).status_code == 200
+        assert "in short" in (await web.get(f"/api/sessions/{name}/log")).text
 
 
 async def test_what_is_wrong_with_a_request_is_told_by_a_problem_document(kind: str) -> None:
