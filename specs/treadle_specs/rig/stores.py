@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from treadle import Event, MemoryStore, SessionHeader
-from treadle.session import OpenSession, SessionWriter
+from treadle.session import Intake, OpenSession, SessionWriter, Taken
 
 from .protocol import Json, given, mapped, refuse
 
@@ -53,8 +54,14 @@ class Watched:
         self._writers[session_id] = opened.writer
         return opened
 
+    async def _open_intake(self, open_intake: Any, session_id: str, intake: Intake) -> Taken:
+        taken: Taken = await open_intake(session_id, intake)
+        self._writers[session_id] = taken.writer
+        return taken
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        found = getattr(self._inner, name)
+        return partial(self._open_intake, found) if name == "open_intake" else found  # which not every store has
 
 
 class Shelf:
