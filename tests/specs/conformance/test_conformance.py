@@ -62,7 +62,7 @@ def test_our_own_driver_conforms_when_it_is_only_settled_and_every_rule_was_at_s
 def test_the_whole_command_exercises_every_rule_of_its_reach_on_our_own_driver(environment: None) -> None:
     verdict = command.conform(seconds=None, examples=200, seed=1)
     assert verdict.conforms, as_text(verdict)
-    assert set(verdict.rules) == command.reach() - set(FAIR)
+    assert set(verdict.rules) == command.reach() - set(FAIR) - {"P2"}  # judged by the profile durable alone
     assert {rule for rule, became in verdict.rules.items() if became != "held"} == set()
     assert all(verdict.times(rule) > 0 for rule in verdict.rules)
     assert {case.outcome for case in verdict.cases} == {"ok"}

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from treadle import Agent, Host, Signal
-from treadle.session import SessionStore
 
 from ..bench import Bench
 from .storage import Storage
@@ -20,21 +19,16 @@ class Surroundings(Protocol):
 
     bench: Bench
     storage: Storage
-    store: SessionStore
     host: Host
     actors: dict[str, Any]
     everyone: list[Any]
-    past: dict[str, Any]
     extras: list[Any]
     compactions: Any
     crew: Any
-    model: Any
     revisions: Any
     fired: int
     depth: int
     interrupts: int
-    interrupted: set[str]
-    braced: bool
     leaving: bool
 
     @property
