@@ -17,7 +17,7 @@ from treadle_specs.machines.host.machine import HostMachine
 from treadle_specs.machines.writer.machine import WriterMachine
 
 MACHINES: dict[str, Any] = {"host machine": HostMachine, "writer machine": WriterMachine}
-PROGRAMS = 250
+PROGRAMS = 600
 SECONDS = 60
 """Of processor time."""
 
