@@ -45,9 +45,12 @@ def test_a_drawn_picture_needs_nothing_from_outside(path: Path):
     assert not re.search(r"@font-face|@import|<image|href=|url\(['\"]?http", text)
 
 
+PHOTOGRAPHS = {"page-dark", "page-light", "phoenix", "web-dark", "web-light", "web-phone"}
+
+
 def test_photographs_are_small_enough_for_a_readme():
     photographs = sorted(PICTURES.glob("*.png"))
-    assert len(photographs) == 3
+    assert {path.stem for path in photographs} == PHOTOGRAPHS
     assert all(20_000 < path.stat().st_size < 500_000 for path in photographs)
 
 

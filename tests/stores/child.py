@@ -73,10 +73,9 @@ def unclosed(kind: str, directory: str) -> None:
 
 async def forked(kind: str, directory: str, session_id: str) -> None:
     opened = await store_of(kind, directory).open_write(session_id)
-    child = os.fork()
-    if not child:
+    if not os.fork():
+        print(os.getpid(), flush=True)  # the child's own sign: it runs, and has closed what it must not hold
         signal.pause()
-    print(child, flush=True)
     await trio.to_thread.run_sync(sys.stdin.readline)
     await opened.writer.close()
 
