@@ -98,6 +98,13 @@ def unstorable(seq: int) -> Event:
     return Event("check/strange", seq, 1, {"lone": "\ud800"})
 
 
+@pytest.mark.rule("S11")
+def test_what_reads_back_is_told_by_the_write_path() -> None:
+    archive: Any = object()
+    assert BatchWriter("w", Recording(), FIRST, archive=archive).archive is archive
+    assert BatchWriter("w", Recording(), FIRST).archive is None
+
+
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 

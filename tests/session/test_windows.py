@@ -11,6 +11,7 @@ from treadle import (
     AgentOptions,
     Answer,
     Call,
+    Completed,
     Event,
     Host,
     MemoryStore,
@@ -22,7 +23,7 @@ from treadle import (
 )
 from treadle.checks import LogIntake
 from treadle.loop import durability, keeper
-from treadle.session import Projection, Session, TurnStart, new_header
+from treadle.session import Projection, Session, TurnEnd, TurnStart, new_header
 from treadle.session.repair import at_rest
 from treadle_adapters.stores.jsonl import JsonlStore
 from treadle_adapters.stores.sqlite import SqliteStore
@@ -144,6 +145,9 @@ def test_where_a_log_was_at_rest() -> None:
     session, _, _ = windowed(0)
     assert at_rest([]) == 0
     assert at_rest(session.events) == 9
+    told: list[Any] = [TurnStart(1), TurnEnd(1, Completed()), {}, TurnStart(2), {}]
+    log = [Event("turn", seq, 1, data) for seq, data in enumerate(told)]
+    assert [at_rest(log[:count]) for count in range(6)] == [0, 0, 2, 3, 3, 3]
 
 
 @pytest.mark.usefixtures("small")

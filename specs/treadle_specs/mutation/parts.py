@@ -122,8 +122,13 @@ PARTS = (
     Part(
         "repair",
         ("session/repair.py", "checks/stored.py"),
-        ("session/test_resume.py", "session/test_repair.py"),
-        ("session/test_session_log.py", "loop/test_seeds.py", "reports/test_session_log_and_resume.py"),
+        ("session/test_resume.py", "session/test_repair.py", "session/test_windows.py"),
+        (
+            "session/test_session_log.py",
+            "loop/test_seeds.py",
+            "reports/test_session_log_and_resume.py",
+            "stores/test_checkpoints.py",
+        ),
         (),
     ),
     Part(
