@@ -9,8 +9,8 @@ from typing import Any
 
 import apsw
 
-from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, SessionLocked, SessionNotFound, TreadleError
-from treadle.errors import InvalidData, SessionFormatUnsupported
+from treadle import DuplicateSession, Event, SessionHeader, SessionLocked, SessionNotFound, TreadleError
+from treadle.errors import SessionFormatUnsupported
 from treadle.session import (
     Listed,
     Listing,
@@ -19,12 +19,12 @@ from treadle.session import (
     Unreadable,
     encode_event,
     encode_header,
-    misplaced,
     new_id,
-    read_header,
     title_of,
     wall_clock,
 )
+
+from . import rows
 
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -174,7 +174,7 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
         row = _one(db, "SELECT CAST(header AS BLOB), incarnation FROM sessions WHERE id = ?", session_id)
         if row is None:
             raise _missing(db, session_id)
-        rows = db.execute(
+        found = db.execute(
             "SELECT seq, CAST(record AS BLOB) FROM events WHERE session = ? ORDER BY seq", (session_id,)
         ).fetchall()
         count = _count(db, session_id)
@@ -182,19 +182,7 @@ def load(db: Connection, session_id: str) -> tuple[StoredSession, Reader]:
         db.execute("COMMIT")
     reader = reader_of(db, session_id, row[0])
     place = f"{db.filename}#{session_id}"
-    events: list[Event] = []
-    damage: TreadleError | None = None
-    for seq, record in rows:
-        due = len(events)
-        try:
-            entry = reader.event(record)
-        except InvalidData as error:
-            damage = SessionCorrupt(str(error), due, path=place, line=due + 2)
-            break
-        if seq != due or entry.seq != due:
-            damage = misplaced(entry.seq if entry.seq != due else seq, due, place, due + 2)
-            break
-        events.append(entry)
+    events, damage = rows.events_of(reader, found, place)
     return StoredSession(reader.header, events, f"{row[1]}.{count}", damage=damage), reader
 
 
@@ -249,23 +237,6 @@ def _title(db: Connection, session_id: str, reader: Reader) -> str:
     return ""
 
 
-def reader_of(db: Connection, session_id: str, record: bytes) -> Reader:
-    """What reads the events that stand with a header record.
-
-    Raises:
-        SessionCorrupt: it is no header, or another session's.
-        SessionFormatUnsupported: it is in another format (P5).
-    """
-    place = f"{db.filename}#{session_id}"
-    try:
-        reader = read_header(record)
-    except InvalidData as error:
-        raise SessionCorrupt(str(error), path=place, line=1) from error
-    if reader.header.id != session_id:
-        raise SessionCorrupt(f"the header names session {reader.header.id!r}", path=place, line=1)
-    return reader
-
-
 def _count(db: Connection, session_id: str) -> int:
     row = _one(db, "SELECT max(seq) + 1 FROM events WHERE session = ?", session_id)
     return int(row[0] or 0) if row is not None else 0
@@ -277,3 +248,8 @@ def _one(db: Connection, sql: str, *values: Any) -> Any:
 
 def _missing(db: Connection, session_id: str) -> SessionNotFound:
     return SessionNotFound(f"no session {session_id!r} in {db.filename}; list() tells which there are")
+
+
+def reader_of(db: Connection, session_id: str, record: bytes) -> Reader:
+    """What reads the events that stand with a header record; raises as ``rows.reader_of`` does."""
+    return rows.reader_of(session_id, record, f"{db.filename}#{session_id}")

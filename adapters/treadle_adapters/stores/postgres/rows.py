@@ -13,7 +13,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format
 
 from treadle import DuplicateSession, Event, SessionCorrupt, SessionHeader, SessionLocked, SessionNotFound, TreadleError
-from treadle.errors import InvalidData, LeaseLost
+from treadle.errors import LeaseLost
 from treadle.session import (
     Listed,
     Listing,
@@ -22,11 +22,10 @@ from treadle.session import (
     Unreadable,
     encode_event,
     encode_header,
-    misplaced,
-    read_header,
     title_of,
 )
 
+from ..rows import events_of, reader_of
 from .link import Connection, Row
 
 TITLE_EVENTS = 50
@@ -230,21 +229,9 @@ def load(conn: Connection, session_id: str, place: str) -> tuple[StoredSession, 
             raise _missing(conn, session_id)
         rows = _raw(conn, "select seq, record from events where session = %s order by seq", (session_id,))
     header, made, count = found[0]
-    reader = _reader(session_id, header, place)
+    reader = reader_of(session_id, header, f"{place}#{session_id}")
     where = f"{place}#{session_id}"
-    events: list[Event] = []
-    damage: TreadleError | None = None
-    for seq, record in rows:
-        due = len(events)
-        try:
-            entry = reader.event(record)
-        except InvalidData as error:
-            damage = SessionCorrupt(str(error), due, path=where, line=due + 2)
-            break
-        if seq != due or entry.seq != due:
-            damage = misplaced(entry.seq if entry.seq != due else seq, due, where, due + 2)
-            break
-        events.append(entry)
+    events, damage = events_of(reader, rows, where)
     if damage is None and len(events) != count:
         damage = SessionCorrupt(
             f"{len(events)} events where {count} were written", len(events), path=where, line=len(events) + 2
@@ -262,22 +249,16 @@ def news(conn: Connection, session_id: str, first: int, place: str) -> list[Even
     found = _raw(conn, "select header from sessions where id = %s", (session_id,))
     if not found:
         raise _missing(conn, session_id)
-    reader, where = _reader(session_id, found[0][0], place), f"{place}#{session_id}"
+    where = f"{place}#{session_id}"
+    reader = reader_of(session_id, found[0][0], where)
     rows = _raw(
         conn,
         "select seq, record from events where session = %s and seq >= %s order by seq limit %s",
         (session_id, first, AT_ONCE),
     )
-    events: list[Event] = []
-    for seq, record in rows:
-        due = first + len(events)
-        try:
-            entry = reader.event(record)
-        except InvalidData as error:
-            raise SessionCorrupt(str(error), due, path=where, line=due + 2) from error
-        if seq != due or entry.seq != due:
-            raise misplaced(entry.seq if entry.seq != due else seq, due, where, due + 2)
-        events.append(entry)
+    events, damage = events_of(reader, rows, where, first)
+    if damage is not None:
+        raise damage
     return events
 
 
@@ -323,7 +304,7 @@ def _listed(rows: Sequence[Row], place: str) -> Listing:
     for raw, header, size, modified, count, first in rows:
         name = raw.decode()
         try:
-            reader = _reader(name, header, place)
+            reader = reader_of(name, header, f"{place}#{name}")
             good.append(Listed(reader.header, size, modified, count, _title(reader, first)))
         except TreadleError as error:
             bad.append(Unreadable(name, error))
@@ -335,17 +316,6 @@ def _title(reader: Reader, record: bytes) -> str:
         return title_of(reader.event(record)) if record else ""
     except TreadleError:
         return ""
-
-
-def _reader(session_id: str, record: bytes, place: str) -> Reader:
-    where = f"{place}#{session_id}"
-    try:
-        reader = read_header(record)
-    except InvalidData as error:
-        raise SessionCorrupt(str(error), path=where, line=1) from error
-    if reader.header.id != session_id:
-        raise SessionCorrupt(f"the header names session {reader.header.id!r}", path=where, line=1)
-    return reader
 
 
 def _missing(conn: Connection, session_id: str) -> SessionNotFound:
