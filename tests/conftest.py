@@ -51,6 +51,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if any("::" in word for word in config.args) else None
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Who shares a process is said as soon as a test is found: later, xdist has named the groups already."""
+    for name in getattr(item, "fixturenames", ()):
+        if name in SHARED:
+            item.add_marker(pytest.mark.xdist_group(SHARED[name]))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests go first, so that no process is left with one at the end; their timeout is longer, too."""
@@ -58,9 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
-        for name in getattr(item, "fixturenames", ()):
-            if name in SHARED:
-                item.add_marker(pytest.mark.xdist_group(SHARED[name]))
 
 
 @pytest.hookimpl(trylast=True)
