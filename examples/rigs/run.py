@@ -2,7 +2,7 @@
 
     python examples/rigs/run.py pydantic_ai              # installs the pinned version into .rigs/, runs, keeps the report
     python examples/rigs/run.py --install pydantic_ai    # installs it, and no more
-    python examples/rigs/run.py --check pydantic_ai      # exit status 1 when other rules are broken than the report says
+    python examples/rigs/run.py --check pydantic_ai      # keeps no report; exit status 1 if other rules are broken than it says
 
 The report goes to ``examples/rigs/reports/``; ``python -m treadle_specs.reports.conformance_table --write`` makes
 ``docs/conformance.md`` from all of them. The rigs of this repository itself, `asyncio_toy` and `node_toy`, need no install.
@@ -77,14 +77,15 @@ def confirmed(name: str, rule: str) -> bool:
 def main(words: list[str]) -> int:
     """Install, run and report each framework that is named."""
     names = [word for word in words if not word.startswith("-")]
+    checked = "--check" in words
     changed = False
     for name in names:
         rig = TOYS.get(name) or f"{environment(name)} {next(HERE.glob(f'{name}_rig.*')).relative_to(ROOT)}"
         if "--install" in words:
             continue
-        report = HERE / "reports" / f"{name}.json"
-        report.parent.mkdir(exist_ok=True)
-        before = broken(report)
+        before = broken(HERE / "reports" / f"{name}.json")
+        report = KEPT / f"{name}.json" if checked else HERE / "reports" / f"{name}.json"
+        report.parent.mkdir(parents=True, exist_ok=True)
         drawings = KEPT / f"{name}.found"
         shutil.rmtree(drawings, ignore_errors=True)
         command = [
@@ -110,8 +111,10 @@ def main(words: list[str]) -> int:
         told |= {"date": dt.datetime.now(dt.UTC).date().isoformat(), "options": OPTIONS}
         report.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(f"{told['driver']}: {told['verdict']}, {told['runs']} runs, confirmed: {told['confirmed']}")
-        changed = changed or broken(report) != before
-    return 2 if not names else 1 if changed and "--check" in words else 0
+        if checked and broken(report) != before:
+            print(f"{name}: the report says {sorted(before)} are broken, this run {sorted(broken(report))}")
+            changed = True
+    return 2 if not names else 1 if changed else 0
 
 
 if __name__ == "__main__":
