@@ -57,6 +57,7 @@ def missing(text: str) -> list[str]:
     return gone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_path_and_every_function_that_a_page_names_is_there(page: str) -> None:
     assert NAMED.findall(text_of(page))

@@ -88,6 +88,7 @@ def test_the_page_tells_of_every_public_name() -> None:
     assert told == public_names.page()
 
 
+@pytest.mark.slow
 def test_the_page_is_checked_against_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert public_names.main(["--check", "--root", str(tmp_path)]) == 1
     assert "docs/public-names.md is stale" in capsys.readouterr().out
@@ -123,6 +124,7 @@ def test_the_readme_comes_in_by_the_doors() -> None:
         assert {module for module, _ in imports_of_core(block)} <= set(DOORS)
 
 
+@pytest.mark.slow
 def test_the_doors_that_a_program_may_not_need_are_not_opened_for_it() -> None:
     asked = "import sys, treadle; print(*[name for name in ('asyncio', 'presets', 'testing') if 'treadle.' + name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)

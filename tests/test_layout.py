@@ -101,6 +101,7 @@ def test_the_kernel_test_sees_imports_that_hide_in_functions(tmp_path: Path) -> 
     assert imported_packages(sample) == {"time", "random"}
 
 
+@pytest.mark.slow
 def test_a_message_walks_through_few_files_until_the_model_is_asked() -> None:
     script = ROOT / "docs" / "follow_message.py"
     told = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.splitlines()

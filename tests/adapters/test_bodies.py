@@ -62,6 +62,7 @@ async def test_a_packing_that_was_not_asked_for_is_refused_unread(coding: str) -
     assert coding in got.failure.message
 
 
+@pytest.mark.slow
 @pytest.mark.rule("X3")
 async def test_a_read_that_unpacks_to_gigabytes_is_handed_over_in_small_pieces() -> None:
     bomb = gzip.compress(bytes(50_000_000))

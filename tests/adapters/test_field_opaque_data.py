@@ -224,6 +224,7 @@ def test_c12_text_that_only_begins_like_a_secret_comes_out_whole() -> None:
         assert "".join(out) + stream.end() == text
 
 
+@pytest.mark.slow
 @pytest.mark.rule("X1", "X3")
 def test_c12_looking_for_secrets_costs_little() -> None:
     stream = Stream(Secrets([KEY]))

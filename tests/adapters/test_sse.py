@@ -49,6 +49,7 @@ def test_an_event_is_given_out_as_soon_as_its_blank_line_is_complete() -> None:
         assert [event.data for event in EventReader().feed(b"data: a" + end + end)] == ["a"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text("a\u2028\U0001f600 :", max_size=4), min_size=1, max_size=4),
     st.sampled_from(["\n", "\r\n", "\r"]),
@@ -62,6 +63,7 @@ def test_any_data_in_any_line_ends_and_any_cuts_comes_out_unchanged(
     assert [data for _, data in read(*cut(body, places))] == [text for text in texts if text]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("X3")
 def test_one_long_line_in_many_pieces_is_linear_work() -> None:
     def cost(pieces: int) -> float:

@@ -130,6 +130,7 @@ async def test_a_tool_is_called_by_its_own_name_whatever_the_provider_knows_it_b
     assert [called for _, called, _ in got.calls] == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("K1")
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_names_of_tools_are_valid_on_every_wire_and_stay_apart(one: str, other: str) -> None:

@@ -38,6 +38,7 @@ def mounted(monkeypatch: pytest.MonkeyPatch) -> Any:
     return mount
 
 
+@pytest.mark.slow
 def test_without_words_the_help_lists_every_command(capsys: Capture) -> None:
     assert main([]) == 0
     told = capsys.readouterr().out
@@ -66,6 +67,7 @@ def test_e8_an_unknown_option_gets_no_suggestion_but_a_near_one(option: str, nea
     assert told[1].strip() == "treadle demo --help shows what there is"
 
 
+@pytest.mark.slow
 def test_e8_a_log_that_is_not_there_is_said_to_be_unreadable(tmp_path: Any) -> None:
     command = [sys.executable, "-m", "treadle_cli", "check", str(tmp_path / "none.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -75,6 +77,7 @@ def test_e8_a_log_that_is_not_there_is_said_to_be_unreadable(tmp_path: Any) -> N
     assert "finding" not in told
 
 
+@pytest.mark.slow
 def test_e9_the_list_of_sessions_does_not_cut_an_id(tmp_path: Any) -> None:
     folder = str(tmp_path / "kept")
     assert main(["run", "--session-dir", folder, "hello"]) == 0
@@ -118,6 +121,7 @@ def test_the_longest_words_that_name_a_command_choose_it() -> None:
         assert chosen(["--help"], order) is None
 
 
+@pytest.mark.slow
 def test_help_imports_no_other_package_and_no_network() -> None:
     probe = (
         "import sys; from treadle_cli import main; main([]);"
@@ -264,6 +268,7 @@ def test_a_lone_dash_is_no_option(words: list[str], expected: tuple[str, ...], m
     assert got == [expected]
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_any_more_ends_quietly() -> None:
     command = f"{sys.executable} -m treadle_cli diagram -f svg | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -272,6 +277,7 @@ def test_output_that_nobody_reads_any_more_ends_quietly() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_few_characters_gets_substitutes(tmp_path: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "treadle_cli", "demo", "--fast", "--out", str(tmp_path)],
@@ -283,6 +289,7 @@ def test_a_terminal_that_knows_few_characters_gets_substitutes(tmp_path: Any) ->
     assert b"the turn is complete" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_bare_command_runs_without_the_command_line_library(tmp_path: Any) -> None:
     probe = "import sys; from treadle_cli import main; s = main(['rig']); print(s, 'cyclopts' in sys.modules, file=sys.stderr)"
     done = subprocess.run(

@@ -39,6 +39,7 @@ def url(postgres: Server) -> str:
     return url
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P6", "S5", "X1")
 def test_sessions_lists_shows_forks_verifies_and_repairs_in_a_database(url: str, capsys: Capture) -> None:
     where = ("--session-dir", url)
@@ -56,6 +57,7 @@ def test_sessions_lists_shows_forks_verifies_and_repairs_in_a_database(url: str,
     assert "geheim" not in told.out + told.err
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P3", "X1")
 def test_what_reads_a_log_reads_it_from_a_database(url: str, tmp_path: Path, capsys: Capture) -> None:
     named = f"{url}#{HEADER.id}"
@@ -78,6 +80,7 @@ def test_what_reads_a_log_reads_it_from_a_database(url: str, tmp_path: Path, cap
     assert "geheim" not in told.out + told.err + page.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P2", "P4")
 def test_a_conversation_is_kept_in_a_database_and_continued_from_it(url: str, capsys: Capture) -> None:
     run = ["run", "--session-dir", url]
@@ -102,6 +105,7 @@ def configured(tmp_path: Path, *store: str) -> str:
     return str(file)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("O8", "X1")
 def test_a_database_is_declared_in_a_configuration(
     url: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +126,7 @@ def test_a_database_is_declared_in_a_configuration(
         assert "geheim" not in told.err
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P3")
 def test_show_follows_a_session_in_a_database_until_it_is_interrupted(url: str) -> None:
     folders = ("machine", "adapters", "specs", "diagrams", ".")

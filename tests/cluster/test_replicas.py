@@ -34,6 +34,7 @@ async def outlive(replica: Replica, clock: Clock) -> None:
 # --- taking over ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P2", "P4")
 async def test_sessions_of_a_replica_that_does_not_beat_are_resumed_by_another(make: Make) -> None:
     resumed: list[str] = []

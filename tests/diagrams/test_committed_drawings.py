@@ -68,6 +68,7 @@ def test_an_installed_copy_asks_for_a_folder_and_a_missing_folder_is_named(
     assert "--folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "treadle_diagrams", "--help"], capture_output=True, text=True, check=True

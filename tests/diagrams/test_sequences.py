@@ -296,6 +296,7 @@ anything = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(anything, max_size=30))
 @settings(max_examples=150, deadline=None)
 def test_a_log_that_breaks_every_rule_is_drawn_all_the_same(data: list[Any]):

@@ -40,6 +40,7 @@ def test_every_example_is_tested() -> None:
     assert [path.stem for path in EXAMPLES.glob("*.py") if path.stem not in tests] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_prints_what_it_promises(name: str) -> None:
     run = subprocess.run(
@@ -60,6 +61,7 @@ def test_the_embedding_example_has_twenty_lines_of_code() -> None:
     assert len([line for line in lines if line.strip()]) <= 20
 
 
+@pytest.mark.slow
 def test_the_web_example_streams_one_agent_per_session() -> None:
     app = load("fastapi_sse").app
 

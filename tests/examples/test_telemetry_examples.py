@@ -72,6 +72,7 @@ def spans(collector: Collector) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_the_collector_example_sends_spans_and_metrics_and_logs_with_trace_ids(collector: Collector) -> None:
     done = run("telemetry_collector", collector)
     assert done.returncode == 0, done.stderr
@@ -94,6 +95,7 @@ def test_the_collector_example_sends_spans_and_metrics_and_logs_with_trace_ids(c
     assert "trace ]" not in asked
 
 
+@pytest.mark.slow
 def test_the_phoenix_example_sends_agents_models_and_tools_in_one_trace(collector: Collector) -> None:
     done = run("telemetry_phoenix", collector, f"http://127.0.0.1:{collector.server_port}")
     assert done.returncode == 0, done.stderr

@@ -82,6 +82,7 @@ async def test_a_server_killed_at_any_moment_gives_an_honest_result_and_comes_ba
         assert 2 <= len(stage.pids()) <= 1 + KILLS
 
 
+@pytest.mark.slow
 @pytest.mark.rule("C4")
 async def test_a_cancel_while_the_server_starts_starts_no_second_one(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
@@ -94,6 +95,7 @@ async def test_a_cancel_while_the_server_starts_starts_no_second_one(tmp_path: P
         assert len(stage.pids()) == 1
 
 
+@pytest.mark.slow
 async def test_a_host_that_ends_while_its_server_starts_leaves_no_process(tmp_path: Path) -> None:
     for pause in (0.0, 0.02, 0.2):
         async with staged(tmp_path) as stage:

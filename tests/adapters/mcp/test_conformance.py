@@ -79,6 +79,7 @@ def run(scenario: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_every_scenario_of_the_suite_is_known(tmp_path: Path) -> None:
     listed = subprocess.run(
         [*suite(), "list", "--client"], capture_output=True, text=True, cwd=tmp_path, check=True

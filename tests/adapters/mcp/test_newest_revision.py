@@ -66,6 +66,7 @@ async def call(agent: Agent, model: ScriptedModel, name: str, arguments: dict[st
     return found.text if not found.result.is_error else f"{found.result.code}: {found.text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_calls_changes_and_questions(kind: str, tmp_path: Path) -> None:
     async with talking(kind, tmp_path / "record") as (host, agent, model):
@@ -82,6 +83,7 @@ async def test_calls_changes_and_questions(kind: str, tmp_path: Path) -> None:
         assert await call(agent, model, "fresh") == "fresh"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_a_cancel_reaches_the_server(kind: str, tmp_path: Path) -> None:
     record = tmp_path / "record"

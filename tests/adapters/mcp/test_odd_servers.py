@@ -152,6 +152,7 @@ async def test_servers_end_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(ending) == 4
 
 
+@pytest.mark.slow
 def test_the_sdk_is_imported_when_the_first_server_is_needed_and_not_before() -> None:
     asked = (
         "import sys, treadle_adapters.mcp, treadle_adapters.tools; print('mcp' in sys.modules, 'httpx2' in sys.modules)"
@@ -214,6 +215,7 @@ async def test_a_call_takes_no_longer_than_it_may(tmp_path: Path) -> None:
         await eventually(lambda: stage.read("notifications/cancelled"))
 
 
+@pytest.mark.slow
 async def test_an_answer_of_fifty_megabytes_is_not_taken_and_other_calls_go_on(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         result = await stage.call("huge", {"bytes": 50_000_000})
@@ -229,6 +231,7 @@ async def test_a_message_without_end_ends_the_server_and_not_the_agent(tmp_path:
         assert told(await stage.call("echo", {"text": "next"})) == "next"
 
 
+@pytest.mark.slow
 async def test_a_flood_ends_the_server_and_not_the_agent(tmp_path: Path) -> None:
     async with staged(tmp_path, limits=Limits(unasked=500, end_seconds=0.2)) as stage:
         few = await stage.call("flood", {"messages": 100})

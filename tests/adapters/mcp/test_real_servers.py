@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
 from tests.adapters.aimock import installed
@@ -99,6 +100,7 @@ def check_everything(results: list[ToolResult]) -> None:
     assert "Paris" in told(prompt)
 
 
+@pytest.mark.slow
 async def test_the_reference_server_over_stdio() -> None:
     servers = {"e": StdioServer(real_command("everything"))}
     async with talking(servers, *EVERYTHING) as (agent, _, results):
@@ -106,6 +108,7 @@ async def test_the_reference_server_over_stdio() -> None:
         assert agent.tools.get("e__get-structured-content").output_schema is not None  # pyright: ignore[reportOptionalMemberAccess]
 
 
+@pytest.mark.slow
 @LEFT_GENERATORS
 async def test_the_reference_server_over_http() -> None:
     command, port = real_command("everything"), free_port()
@@ -114,6 +117,7 @@ async def test_the_reference_server_over_http() -> None:
             check_everything(results)
 
 
+@pytest.mark.slow
 async def test_progress_of_the_reference_server_is_told() -> None:
     news: list[ToolProgress] = []
     async with hosted(model=ScriptedModel([Answer(calls=[EVERYTHING[4]])]), checks=True) as host:
@@ -125,6 +129,7 @@ async def test_progress_of_the_reference_server_is_told() -> None:
     assert [one.done for one in news] == [1, 2, 3]
 
 
+@pytest.mark.slow
 async def test_prompts_and_resources_are_parts_of_the_system_prompt() -> None:
     tools = MCPTools({"e": StdioServer(real_command("everything"))})
     model = ScriptedModel(["hello"])
@@ -139,6 +144,7 @@ async def test_prompts_and_resources_are_parts_of_the_system_prompt() -> None:
     assert "Resource 7" in others[0].text
 
 
+@pytest.mark.slow
 async def test_the_file_server(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha")
     calls = (
@@ -158,12 +164,14 @@ async def test_the_file_server(tmp_path: Path) -> None:
         assert agent.tools.get("files__write_file").parallel is False  # pyright: ignore[reportOptionalMemberAccess]
 
 
+@pytest.mark.slow
 async def test_the_time_server() -> None:
     servers = {"time": StdioServer((*real_command("time"), "--local-timezone", "UTC"))}
     async with talking(servers, Call("time__get_current_time", {"timezone": "Europe/Lisbon"})) as (_, _, (result,)):
         assert json.loads(told(result))["timezone"] == "Europe/Lisbon"
 
 
+@pytest.mark.slow
 async def test_the_git_server(tmp_path: Path) -> None:
     command = real_command("git")
     who = ("-c", "user.name=A", "-c", "user.email=a@localhost")
@@ -175,6 +183,7 @@ async def test_the_git_server(tmp_path: Path) -> None:
         assert results[1].is_error is False
 
 
+@pytest.mark.slow
 @LEFT_GENERATORS
 async def test_a_third_partys_mock_over_http() -> None:
     folder = installed()

@@ -64,6 +64,7 @@ async def call(agent: Agent, model: ScriptedModel, name: str, **arguments: str) 
     return f"{result.code}: {text}" if result.is_error else text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_an_agent_is_prompted_asked_and_stopped_by_another(kind: str) -> None:
     async with talking(kind) as (host, agent, model):
@@ -92,6 +93,7 @@ def test_only_this_machine_is_served(capsys: pytest.CaptureFixture[str]) -> None
     assert "could be reached by others" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_no_message_ends_nothing_and_nothing_else_is_on_stdout(tmp_path: Path) -> None:
     given = b'no json\n\xff\n{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     env = {"HOME": str(tmp_path), "PATH": "/bin"}

@@ -60,6 +60,7 @@ async def ask(web: Any, method: str, name: str, door: str) -> Any:
     return await web.request(method, f"/api/sessions/{name}{door}", **body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_no_door_shows_anything_of_anothers_session(kind: str) -> None:
     host = host_of()
@@ -78,6 +79,7 @@ async def test_no_door_shows_anything_of_anothers_session(kind: str) -> None:
             assert (await anna.get(f"/api/sessions/{fork}")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_what_an_owner_may_see_is_the_same_after_a_restart_and_for_subagents() -> None:
     store = MemoryStore()
     made = Host(store=store)
@@ -104,6 +106,7 @@ async def test_what_an_owner_may_see_is_the_same_after_a_restart_and_for_subagen
                     assert status == (200 if name in seen else 404), (token, name)
 
 
+@pytest.mark.slow
 async def test_many_strangers_and_odd_ids_get_nowhere() -> None:
     draw = random.Random(1)
     tokens = {f"{number:04}{'t' * 16}": f"owner{number}" for number in range(100)}
@@ -166,6 +169,7 @@ async def test_pages_of_other_origins_and_other_names_are_refused(kind: str) -> 
         assert (await web.post("/api/sessions", json={}, headers={"sec-fetch-site": "none"})).status_code == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_the_page_exchanges_its_token_for_a_cookie_that_scripts_cannot_read(kind: str) -> None:
     async with served(host_of(), kind) as server:
@@ -291,6 +295,7 @@ async def test_connections_that_never_finish_a_header_are_closed_and_others_serv
             await stream.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_streams_beyond_what_may_be_are_refused(kind: str) -> None:
     limits = Limits(streams=4, streams_per_owner=2)

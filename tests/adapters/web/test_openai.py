@@ -35,6 +35,7 @@ SCRIPT = (Answer("Let me see.", calls=[Call("add", {"a": 2, "b": 3})]), "It is f
 FAILS = Failure(code="SERVER", message="the model is down")
 
 
+@pytest.mark.slow
 async def test_a_chat_completion_streams_the_text_of_a_turn_and_ends_it(kind: str) -> None:
     async with served(host_of(*SCRIPT, "Yes."), kind, limits=Limits(gather=0.001)) as server:
 
@@ -66,6 +67,7 @@ async def test_a_chat_completion_streams_the_text_of_a_turn_and_ends_it(kind: st
         assert said == ["2 + 3?", "Sure?"]
 
 
+@pytest.mark.slow
 async def test_a_response_tells_text_and_calls_and_names_its_session(kind: str) -> None:
     async with served(host_of(*SCRIPT, "Yes."), kind, limits=Limits(gather=0.001)) as server:
 

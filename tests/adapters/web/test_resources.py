@@ -236,6 +236,7 @@ async def test_the_interface_is_described_by_a_document_that_names_every_operati
                 assert one["summary"].endswith((".", "}."))
 
 
+@pytest.mark.slow
 async def test_idle_agents_are_unloaded_and_come_back_when_they_are_needed(kind: str) -> None:
     limits = Limits(loaded=3)
     async with served(scripted(store=MemoryStore()), kind, limits=limits) as server, server.client() as web:
@@ -258,6 +259,7 @@ async def test_idle_agents_are_unloaded_and_come_back_when_they_are_needed(kind:
         assert [one["event"] for one in told if one["event"] in ("reset", "gone")] == []
 
 
+@pytest.mark.slow
 async def test_sessions_that_are_unloaded_and_wanted_at_once_take_every_message(kind: str) -> None:
     limits = Limits(loaded=2)
     async with served(scripted(store=MemoryStore()), kind, limits=limits) as server, server.client() as web:

@@ -125,6 +125,7 @@ async def say(server: Server, name: str, text: str) -> None:
 TURNS = 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_client_that_is_cut_at_any_byte_has_the_log_exactly(kind: str, seed: int) -> None:
@@ -230,6 +231,7 @@ async def test_a_place_in_an_attempt_that_a_kill_lost_is_answered_by_gone() -> N
         assert told[-1]["id"].partition("~")[0] == client.after or told[-1]["data"]
 
 
+@pytest.mark.slow
 async def test_a_stream_goes_on_after_a_restart_without_loss_or_repetition() -> None:
     store = MemoryStore()
     client = Client()
@@ -294,6 +296,7 @@ async def test_draining_lets_a_turn_end_keeps_what_waits_and_says_goodbye(kind: 
         assert fate["fate"] in ("pending", "admitted")
 
 
+@pytest.mark.slow
 async def test_a_drain_ends_in_time_though_a_turn_does_not_and_a_reader_has_stalled() -> None:
     store = MemoryStore()
     paced = Paced()
@@ -316,6 +319,7 @@ async def test_a_drain_ends_in_time_though_a_turn_does_not_and_a_reader_has_stal
             assert client.events[-1]["data"]["reason"]["kind"] == "aborted"
 
 
+@pytest.mark.slow
 async def test_a_stalled_reader_delays_nobody() -> None:
     big = Answer(" ".join(["word" * 50] * 5_000))
     async with served(host_of(*[big] * 3), stalled=30) as server:
@@ -423,6 +427,7 @@ async def socket(server: Server, token: str | None = None, **headers: str) -> We
     return web
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_one_socket_tells_many_sessions_from_any_place(kind: str) -> None:
     async with served(host_of(pace=0.0005, store=MemoryStore()), kind) as server:

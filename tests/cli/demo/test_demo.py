@@ -124,6 +124,7 @@ def test_two_runs_show_the_same_and_draw_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "lifecycle.svg").read_bytes() == drawing
 
 
+@pytest.mark.slow
 async def test_waiting_for_the_eye_changes_nothing_but_the_time(tmp_path: Path, autojump_clock: Any) -> None:
     console = Console(width=90, record=True, highlight=False, file=(tmp_path / "screen").open("w"))
     slow = Performance(console, Pace(fast=False), tmp_path)
@@ -174,6 +175,7 @@ def test_only_the_owner_can_read_the_log(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "session.jsonl").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_e4_a_session_that_was_gone_on_with_is_not_overwritten_and_the_advice_is_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -230,6 +232,7 @@ def test_the_command_makes_the_folder_it_is_given(tmp_path: Path, capsys: Captur
     assert str(tmp_path / "a" / "b" / "session.jsonl") in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_process_without_a_terminal_or_a_warning(tmp_path: Path) -> None:
     done = call("demo", "--fast", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

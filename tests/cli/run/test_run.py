@@ -198,6 +198,7 @@ def test_every_end_of_a_turn_has_its_exit_status() -> None:
 # --- lines from a pipe ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_e5_each_line_from_a_pipe_is_a_turn_and_stdout_holds_the_answers_only(
     server: ChatServer, tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ def test_e5_each_line_from_a_pipe_is_a_turn_and_stdout_holds_the_answers_only(
     assert server.said(2) == ["count to 20", "One.", "and stop", "Two.", "hello"]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("Z1", "Z7")
 def test_lines_from_a_pipe_may_compact_the_history(server: ChatServer, tmp_path: Path) -> None:
     server.answers = [*[[f"Answer {number}."] for number in range(5)], ["They asked."], ["Last."]]
@@ -230,11 +232,13 @@ def test_lines_from_a_pipe_may_compact_the_history(server: ChatServer, tmp_path:
     assert server.said(6)[1:] == ["q2", "Answer 2.", "q3", "Answer 3.", "q4", "Answer 4.", "and now?"]
 
 
+@pytest.mark.slow
 def test_no_lines_at_all_are_fine(tmp_path: Path) -> None:
     done = call("run", "--no-save", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_from_a_pipe_the_exit_status_is_that_of_the_last_turn(tmp_path: Path, server: ChatServer) -> None:
     server.answers = [(400, {"error": {"message": "no such yarn"}})]
     done = call("run", "--no-save", "--base-url", server.url, cwd=tmp_path, stdin="hello\n")
@@ -247,6 +251,7 @@ def test_from_a_pipe_the_exit_status_is_that_of_the_last_turn(tmp_path: Path, se
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_is_kept_and_gone_on_with(server: ChatServer, tmp_path: Path, capsys: Capture) -> None:
     words = ["run", "--base-url", server.url, "--session-dir", str(tmp_path / "kept")]
     assert main([*words, "one"]) == 0
@@ -307,6 +312,7 @@ def test_nothing_is_kept_when_asked_not_to(tmp_path: Path, capsys: Capture) -> N
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_e8_continue_goes_past_sessions_in_which_nothing_was_said(server: ChatServer, tmp_path: Path) -> None:
     words = ["run", "--base-url", server.url, "--session-dir", str(tmp_path / "kept")]
     assert main([*words, "one"]) == 0
@@ -335,6 +341,7 @@ def test_e9_the_status_of_a_failure_is_said_once() -> None:
 # --- what could not be stored or written ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["run", "--no-save", "hello"], ["diagram"]], ids=["run", "diagram"])
 def test_e3_an_answer_that_cannot_be_written_is_a_failure_told_once(words: list[str], tmp_path: Path) -> None:
@@ -348,6 +355,7 @@ def test_e3_an_answer_that_cannot_be_written_is_a_failure_told_once(words: list[
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_e3_an_answer_that_nobody_reads_and_one_without_a_place_are_failures(tmp_path: Path) -> None:
     run = f"{sys.executable} -m treadle_cli run --no-save"
     script = f"{run} 'count to 90' | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}; {run} hello >&-; echo $?"

@@ -71,6 +71,7 @@ class Told:
                 return
 
 
+@pytest.mark.slow
 def test_it_prints_a_token_that_opens_it_and_ends_with_0_when_told_to(tmp_path: Path) -> None:
     with serving(tmp_path, TREADLE_WEB_TOKEN="") as (process, address):
         token = address.partition("#token=")[2]
@@ -87,6 +88,7 @@ def test_it_prints_a_token_that_opens_it_and_ends_with_0_when_told_to(tmp_path: 
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_client_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     events: list[Any] = []
     name, place = "", None
@@ -113,6 +115,7 @@ def test_a_client_goes_on_after_the_server_was_killed_and_started_again(tmp_path
     assert [one["data"]["turn"] for one in events if one["type"] == "turn/end"] == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

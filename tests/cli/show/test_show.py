@@ -227,6 +227,7 @@ def test_a_torn_tail_is_told_and_damage_ends_with_1_after_what_could_be_read(tmp
 # --- following --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_is_followed_as_it_grows_until_interrupted(tmp_path: Path) -> None:
     lines = lines_of(scripted("one-tool"))
     path = tmp_path / "live.jsonl"
@@ -246,6 +247,7 @@ def test_a_session_is_followed_as_it_grows_until_interrupted(tmp_path: Path) -> 
     assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_a_followed_file_that_is_cut_short_is_no_silent_wait(tmp_path: Path) -> None:
     path = stored(tmp_path, scripted("one-tool"))
     with Terminal(["show", str(path), "-f"], tmp_path) as terminal:
@@ -329,6 +331,7 @@ def test_a_summary_says_what_it_took_the_place_of_and_that_is_still_told(tmp_pat
 LAST = f"turn {long_log(9_000)[-1].data.turn}"
 
 
+@pytest.mark.slow
 def test_of_a_long_session_a_terminal_is_shown_the_end(tmp_path: Path) -> None:
     events = long_log(9_000)
     path = stored(tmp_path, events)
@@ -341,6 +344,7 @@ def test_of_a_long_session_a_terminal_is_shown_the_end(tmp_path: Path) -> None:
     assert "turn 1 " not in told
 
 
+@pytest.mark.slow
 def test_a_part_of_a_long_session_is_shown_and_all_of_it_where_no_terminal_is(tmp_path: Path, capsys: Capture) -> None:
     path = stored(tmp_path, long_log(9_000))
     assert main(["show", str(path), "--before", "4000"]) == 0
@@ -353,6 +357,7 @@ def test_a_part_of_a_long_session_is_shown_and_all_of_it_where_no_terminal_is(tm
     assert main(["show", str(path), "--before", "9", "--follow"]) == 2
 
 
+@pytest.mark.slow
 def test_a_page_holds_the_end_of_a_long_session_and_says_so(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_difference_is_told_with_status_1(capsys: Capture) -> None:
     assert "1 session: 1 differ" in said
 
 
+@pytest.mark.slow
 def test_the_report_is_told_to_programs(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("no log\n", encoding="utf-8")
     shutil.copy(SESSIONS / "three-days.jsonl", tmp_path)
@@ -105,6 +106,7 @@ def test_a_module_that_raises_when_it_is_imported_is_told(
     assert "half installed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_pytest_fixture_fails_a_test_where_a_session_differs_and_accepts(tmp_path: Path) -> None:
     shutil.copy(SESSIONS / "three-days.jsonl", tmp_path)
     (tmp_path / "test_mine.py").write_text(

@@ -72,6 +72,7 @@ def test_explore_passes_on_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, t
     assert asked == [(2, 1.5), {"as_json": True, "jobs": 3}, tmp_path]
 
 
+@pytest.mark.slow
 def test_export_promela_writes_the_model_and_misses_spin_in_words(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -54,6 +54,7 @@ TOOLS: list[Any] = [book, ping, CODE]
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @QUICK
 @given(calls(TOOLS))
 def test_a_call_fits_its_tool(call) -> None:
@@ -75,6 +76,7 @@ WANTED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WANTED)
 def test_each_kind_of_answer_is_drawn(kind: str) -> None:
     find(answer(TOOLS), WANTED[kind], settings=settings(max_examples=2_000, deadline=None))
@@ -112,18 +114,21 @@ def make_agent(host: Host) -> None:
         host.tools.register(one if isinstance(one, Tool) else tool(one))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(conversations(TOOLS))
 def test_any_conversation_can_be_played(turns: list[Turn]) -> None:
     assert check_agent(make_agent, turns, sweeps=[]).sound
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 @given(answers([ping], most=2, most_calls=2), st.sampled_from(["cancel", "die"]))
 def test_a_drawn_turn_can_be_swept(said, sweep: str) -> None:
     assert check_agent(make_agent, Turn("Go.", *said), sweeps=[sweep]).sound
 
 
+@pytest.mark.slow
 @QUICK
 @given(failures(retried=True), failures(retried=False), malformed_calls(TOOLS))
 def test_failures_are_retried_or_not(retried: Failure, terminal: Failure, call) -> None:

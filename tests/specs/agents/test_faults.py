@@ -13,6 +13,7 @@ SECONDS = 30.0
 """Of processor time, for each."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_found_and_its_line_is_named(name: str) -> None:
     fault = FAULTS[name]

@@ -77,6 +77,7 @@ async def counted(scenario: Scenario, clock: trio.testing.MockClock) -> int:
     return batches.count + rests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_places_are_all_batches_and_all_rests(name: str) -> None:
     scenario, clock = SCENARIOS[name], trio.testing.MockClock()
@@ -84,6 +85,7 @@ def test_the_places_are_all_batches_and_all_rests(name: str) -> None:
     assert report.places == trio.run(counted, scenario, clock, clock=clock)
 
 
+@pytest.mark.slow
 def test_each_place_is_swept_by_each_deed() -> None:
     report = check_agent(make_agent, SCENARIOS["text"], sweeps=["cancel", "dispose", "steer", "followup", "die"])
     assert {report.swept[deed] for deed in ("cancel", "dispose", "steer", "followup")} == {report.places}
@@ -91,6 +93,7 @@ def test_each_place_is_swept_by_each_deed() -> None:
     assert report.unreached == 0
 
 
+@pytest.mark.slow
 def test_each_number_of_events_is_left_by_some_death() -> None:
     lengths: set[int] = set()
 

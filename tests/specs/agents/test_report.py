@@ -54,10 +54,12 @@ def report() -> Report:
     return check_agent(make_agent, LONG, raising=False)
 
 
+@pytest.mark.slow
 def test_the_scenario_is_the_shortest_one(report: Report) -> None:
     assert report.findings[0].scenario == Scenario([Turn("Go.", Answer(calls=[Call("work", {})]))])
 
 
+@pytest.mark.slow
 def test_the_line_that_is_told_replays_just_this(report: Report) -> None:
     (finding,) = report.findings
     again = eval(finding.replay.removesuffix(")") + ", raising=False)")
@@ -82,12 +84,14 @@ def test_the_text_tells_place_transcript_drawing_and_replay(report: Report) -> N
     assert "1 finding" in lines
 
 
+@pytest.mark.slow
 def test_what_was_found_is_raised_unless_told_otherwise() -> None:
     with pytest.raises(AgentFaulty, match="something was taken") as raised:
         check_agent(make_agent, LONG.turns[1], shrink=False)
     assert len(raised.value.report.findings) == 1
 
 
+@pytest.mark.slow
 def test_a_check_that_keeps_going_tells_each_fault_once() -> None:
     def both(host: Host) -> None:
         make_agent(host)
@@ -122,6 +126,7 @@ def test_what_is_no_disturbance_is_refused(text: str) -> None:
         disturbance_of(text)
 
 
+@pytest.mark.slow
 def test_wrong_arguments_say_what_to_do() -> None:
     with pytest.raises(MisuseError, match="there are harm, cancel"):
         check_agent(make_agent, "Hello.", sweeps=["everything"])
@@ -135,11 +140,13 @@ def test_wrong_arguments_say_what_to_do() -> None:
         check_agent(make_agent, [3])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 def test_what_make_agent_gives_is_checked() -> None:
     with pytest.raises(AgentFaulty, match="make_agent returns AgentOptions"):
         check_agent(lambda host: 3, "Hello.")
 
 
+@pytest.mark.slow
 def test_an_error_of_make_agent_is_told_with_its_line() -> None:
     def broken(host: Host) -> None:
         raise KeyError("no such setting")
@@ -177,6 +184,7 @@ def test_a_log_that_breaks_a_rule_is_told() -> None:
     assert all([problem.rule for problem in notes.problems])
 
 
+@pytest.mark.slow
 def test_making_an_agent_may_block_for_ever_and_that_is_told() -> None:
     def blocked(host: Host) -> None:
         threading.Lock().acquire()
@@ -190,6 +198,7 @@ def test_making_an_agent_may_block_for_ever_and_that_is_told() -> None:
     assert finding.site.text == "held.acquire()"
 
 
+@pytest.mark.slow
 def test_a_hook_that_leaves_a_thread_to_compute_does_not_block() -> None:
     def computing(host: Host) -> None:
         async def work() -> int:

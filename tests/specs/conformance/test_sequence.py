@@ -1,5 +1,7 @@
 """Counterexamples as sequence diagrams."""
 
+import pytest
+
 from treadle_specs.conformance.command import OUR_OWN
 from treadle_specs.conformance.process_rig import Rigs
 from treadle_specs.conformance.sequence import draw_script, exchange_mermaid
@@ -15,6 +17,7 @@ SCRIPT = {
 }
 
 
+@pytest.mark.slow
 def test_a_script_is_drawn_with_what_was_asked_and_what_was_told() -> None:
     drawn = draw_script(SCRIPT, Rigs(OUR_OWN, reuse=False).make)
     assert drawn.startswith("sequenceDiagram\n")

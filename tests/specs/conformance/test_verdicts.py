@@ -148,6 +148,7 @@ def test_a_rig_that_gives_nothing_to_judge_is_told_so(rig: Any, word: str, why: 
         assert 'failures="0"' not in as_junit(verdict)
 
 
+@pytest.mark.slow
 def test_a_deaf_rig_loses_every_message() -> None:
     verdict = judged(Odd)
     assert verdict.word == "does not conform"
@@ -276,6 +277,7 @@ def test_scripts_that_broke_a_rule_are_kept_and_played_first(tmp_path: Path) -> 
     assert verdict.broken[0].steps == again
 
 
+@pytest.mark.slow
 def test_a_driver_that_broke_is_broken_again_by_its_script_in_no_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,6 +294,7 @@ def test_a_driver_that_broke_is_broken_again_by_its_script_in_no_time(
     assert "the rig is at fault: the line is no JSON" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_processes_search_at_the_same_time_and_tell_how_far_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,6 +330,7 @@ def test_progress_is_one_live_line_and_nothing_where_nobody_watches(monkeypatch:
         assert bool(screen.getvalue()) is drawn
 
 
+@pytest.mark.slow
 def test_in_ci_the_seed_is_always_the_same_and_fresh_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def seed() -> int:
         return command.conform(f'{FAULTY} "no JSON"', examples=1, seconds=None).plan.seed
@@ -337,6 +341,7 @@ def test_in_ci_the_seed_is_always_the_same_and_fresh_elsewhere(monkeypatch: pyte
     assert len({seed() for _ in range(4)}) > 1
 
 
+@pytest.mark.slow
 def test_a_rig_under_construction_is_told_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rig-check", "--rig", SOUND]) == 0
     told = capsys.readouterr().out

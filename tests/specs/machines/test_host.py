@@ -19,6 +19,7 @@ def machine(kind: str) -> Any:
     return type(f"On{kind}", (HostMachine,), {"storages": (KINDS[kind],)})
 
 
+@pytest.mark.slow
 @pytest.mark.rule(*RULES)
 @pytest.mark.parametrize(("kind", "programs"), [("memory", 60), ("jsonl", 12), ("sqlite", 12)])
 def test_a_host_keeps_its_promises_whatever_is_asked_of_it(kind: str, programs: int) -> None:

@@ -16,6 +16,7 @@ def event(seq: int, size: int = 1) -> Event:
     return Event("turn/start", seq, 0, TurnStart(10**size))
 
 
+@pytest.mark.slow
 @pytest.mark.rule("P1", "P2", "P7", "N6", "N8")
 def test_the_writer_keeps_its_promises_whatever_its_sink_does() -> None:
     run_machine(WriterMachine, chosen(80))

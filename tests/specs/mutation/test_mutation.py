@@ -115,6 +115,7 @@ def test_each_change_has_a_name_of_its_own_that_a_line_above_does_not_alter(toy:
     assert {mutant.line for mutant in again} != {mutant.line for mutant in found.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "call", "before", "after"),
     [
@@ -135,6 +136,7 @@ def test_a_change_is_in_force_in_the_functions_that_are_there(
     assert call(toy) == after
 
 
+@pytest.mark.slow
 def test_a_function_that_is_protected_from_interrupts_stays_so(toy: ModuleType) -> None:
     folder, found = of(toy)
     assert swap(folder, found["Box.fits n <= self.size -> n < self.size"], living(folder)) == 1
@@ -149,6 +151,7 @@ def test_a_function_that_is_protected_from_interrupts_stays_so(toy: ModuleType) 
     assert trio.run(protects) is True
 
 
+@pytest.mark.slow
 def test_what_runs_at_import_is_in_no_function(toy: ModuleType) -> None:
     folder, found = of(toy)
     assert found[" 3 -> 4"].outermost is None
@@ -190,6 +193,7 @@ def test_whatever_a_trial_raises_is_noticed_and_so_is_a_process_that_dies() -> N
     assert judge(MUTANT, dies).killed == {"tests": "the process died in tests"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 @pytest.mark.parametrize("how", ["sleeps", "computes"])
 def test_a_process_that_hangs_is_given_up(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +210,7 @@ def test_a_process_that_hangs_is_given_up(how: str, monkeypatch: pytest.MonkeyPa
     assert judge(MUTANT, hangs).killed == {"tests": "hangs in test_a"}
 
 
+@pytest.mark.slow
 def test_a_process_that_is_slow_and_goes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "ASLEEP", 2)
     monkeypatch.setattr(judging, "COMPUTING", 60.0)
@@ -222,6 +227,7 @@ def test_a_process_that_is_slow_and_goes_on_is_waited_for(monkeypatch: pytest.Mo
 # --- the parts and the ledger -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_part_has_its_sources_and_its_tests() -> None:
     for part in PARTS:
         assert Task(part).possible()
@@ -232,6 +238,7 @@ def test_each_part_has_its_sources_and_its_tests() -> None:
     assert loop - named == {"loop/__init__.py", "loop/services.py", "loop/surroundings.py"}  # they decide nothing
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> None:
     part = PARTS[0]
     first = Task(part, sample=10).chosen()
@@ -245,6 +252,7 @@ def test_the_ledger_fits_the_sources_and_gives_reasons() -> None:
     assert len({entry.key for entry in entries()}) == len(entries())
 
 
+@pytest.mark.slow
 def test_an_entry_that_fits_nothing_is_stale_and_one_that_is_noticed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     mutant, other = Task(PARTS[0]).possible()[:2]
     good = Equivalent(**entry_of(mutant, "it makes no difference"))

@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SESSIONS, tmp_path / "sessions"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", ["word", "schema", "context-order", "no-asking", "delay", "no-executed", "no-objection"]
 )

@@ -74,6 +74,7 @@ QUICK = ("word", "schema", "context-order", "policy", "no-executed")
 """One of each kind; the others take longer together than a test should."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in CHANGES]
 )

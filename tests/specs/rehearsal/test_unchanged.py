@@ -55,6 +55,7 @@ def test_a_recorded_session_is_rehearsed_without_a_difference(path: Path) -> Non
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_folder_is_rehearsed_and_sub_agents_with_their_parents() -> None:
     told = rehearse(SESSIONS, make_agent)
     told.check()
@@ -62,6 +63,7 @@ def test_a_folder_is_rehearsed_and_sub_agents_with_their_parents() -> None:
     assert len(told.sessions) == 23
 
 
+@pytest.mark.slow
 def test_sessions_that_are_recorded_now_are_rehearsed_without_a_difference(tmp_path: Path) -> None:
     """Times and identities are other ones each time."""
     recorder.main(tmp_path)

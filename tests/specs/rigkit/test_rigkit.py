@@ -24,6 +24,7 @@ NODE = f"node {EXAMPLES / 'node_rig.mjs'}"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rig", [TRIO, ASYNCIO, pytest.param(NODE, marks=needs_node)])
 def test_a_toy_keeps_the_fair_profile(rig: str) -> None:
     verdict = command.conform(rig, profile="fair", seconds=None, examples=20, seed=1, jobs=1)
@@ -31,6 +32,7 @@ def test_a_toy_keeps_the_fair_profile(rig: str) -> None:
     assert set(verdict.rules_that_are("held")) >= set(list(FAIR)[:10])
 
 
+@pytest.mark.slow
 def test_a_rig_for_the_fair_profile_is_told_that_nothing_it_asks_is_lacking(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def judged(rig: str, **more: Any) -> Verdict:
     return command.conform(rig, profile="fair", seconds=None, jobs=1, **{"examples": 60, "seed": 1, **more})
 
 
+@pytest.mark.slow
 def test_a_driver_that_keeps_every_rule_conforms() -> None:
     verdict = judged(TOY)
     assert verdict.conforms, as_text(verdict)
@@ -38,6 +39,7 @@ def test_a_driver_that_breaks_one_rule_is_told_by_it(rule: str) -> None:
     assert command.replayed(script, TOY) == ("holds", 0)
 
 
+@pytest.mark.slow
 def test_a_broken_rule_hides_no_other_and_what_follows_from_it_is_counted() -> None:
     verdict = judged(f"{TOY} F4", examples=20)
     assert [one.rule for one in verdict.broken] == ["F4"]
@@ -46,12 +48,14 @@ def test_a_broken_rule_hides_no_other_and_what_follows_from_it_is_counted() -> N
     assert "F7" in verdict.rules_that_are("held")
 
 
+@pytest.mark.slow
 def test_a_finished_call_of_which_the_model_is_told_something_else_is_noticed() -> None:
     verdict = judged(f"{TOY} told", examples=20)
     assert [one.rule for one in verdict.broken] == ["F7"]
     assert "the model is told 'aborted'" in verdict.broken[0].message
 
 
+@pytest.mark.slow
 def test_what_a_driver_does_not_promise_is_not_asked_of_it() -> None:
     verdict = judged(f"{TOY} modest", examples=20)
     assert verdict.conforms, as_text(verdict)
@@ -86,6 +90,7 @@ def test_a_rule_is_noted_once_in_a_run_and_counted_afterwards() -> None:
     assert judge.masked == {"F10": 2}
 
 
+@pytest.mark.slow
 def test_a_finding_is_drawn_and_saved_with_its_rule(tmp_path: Path) -> None:
     judged(f"{TOY} F9", examples=20, rules=["F9"], save=tmp_path)
     script = json.loads((tmp_path / "F9.json").read_text())[0]
