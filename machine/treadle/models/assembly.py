@@ -94,7 +94,7 @@ class Recorder(msgspec.Struct):
     """Records one attempt's stream and assembles it.
 
     ``texts`` and ``times`` belong to the run of deltas that is open (of class ``delta``, block ``index``); the
-    driver's loop appends to both directly.
+    driver's loop appends to both directly. ``frozen`` is how far the stream had come when ``freeze`` was called.
     """
 
     delta: type | None = None
@@ -105,10 +105,10 @@ class Recorder(msgspec.Struct):
     finish_replay: Any = None
     usage: Usage | None = None
     bounds: AnswerBounds = DEFAULT_BOUNDS
+    frozen: Snapshot | None = None
     _runs: list[_Run | Segment] = []
     _blocks: dict[int, _Open] = {}
     _calls: int = 0
-    _frozen: Snapshot | None = None
     _size: int = 0
     _at: int = 0
     _measured: int = 0
@@ -197,6 +197,11 @@ class Recorder(msgspec.Struct):
         if self.trim():
             raise self.bounds.too_large()
 
+    @property
+    def room(self) -> int:
+        """What the bound has room for beyond what ``check_size`` has measured."""
+        return self.bounds.bytes - self._size
+
     def trim(self) -> bool:
         """Drop the chunks from the first on that the bound has no room for; returns whether there was one (X3).
 
@@ -240,20 +245,15 @@ class Recorder(msgspec.Struct):
 
     def freeze(self) -> None:
         """Forget, at assembly, whatever arrives from now on; the first call decides (C5, N4)."""
-        if self._frozen is None:
+        if self.frozen is None:
             last = self._runs[-1] if self._runs else None
             length = len(last.times) if type(last) is _Run else 1
             closed = [(index, block.closed) for index, block in self._blocks.items()]
-            self._frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
-
-    @property
-    def frozen(self) -> bool:
-        """Whether ``freeze`` was called."""
-        return self._frozen is not None
+            self.frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
 
     def thaw_into_past(self) -> None:
         """Drop what arrived after ``freeze``, so that everything read from here on is as of that moment."""
-        past = self._frozen
+        past = self.frozen
         if past is None:
             return
         del self._runs[past.runs :]
