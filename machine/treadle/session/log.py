@@ -118,7 +118,8 @@ class Session:
         surface: the nodes of the history, to be read only (S4).
         held, base: the events that are held, from number ``base`` on; ``past`` reads those before it (S11).
         preset: the preset that was selected last (O9).
-        call_ids: every tool call's id (K3); a dictionary, as an idle agent's empty set would take three times the memory.
+        recorded, call_ids: the id of every user message (I1) and tool call (K3); dictionaries, as an idle agent's empty
+            sets would take three times the memory.
 
     Raises:
         SessionCorrupt: the events are not numbered 0, 1, 2, …, or their surface metadata does not fit.
@@ -147,7 +148,7 @@ class Session:
         self, header: SessionHeader, events: Iterable[Event] = (), *, clock: Callable[[], int] = wall_clock
     ) -> None:
         self.header = header
-        self.recorded: set[str] = set()
+        self.recorded: dict[str, None] = {}
         self.call_ids: dict[str, None] = {}
         self.driven = False
         self.cells: dict[Any, Any] | None = None
@@ -300,12 +301,13 @@ class Session:
         if entry.surface_op is not None:
             self.surface.apply(entry)
             if type(data) is UserMessageAdded:
-                self.recorded.add(data.message.id)
+                self.recorded[data.message.id] = None
             elif type(data) is ToolResultAdded:
                 self._call_seqs.pop(data.call_id, None)
             elif type(data) is AssistantMessageAdded and len(data.message.content):
-                calls = [block.call_id for block in data.message.content if type(block) is ToolCall]
-                self.call_ids.update(dict.fromkeys(calls))
+                for block in data.message.content:
+                    if type(block) is ToolCall:
+                        self.call_ids[block.call_id] = None
         elif type(data) is ToolCallStarted:
             self._call_seqs[data.call_id] = entry.seq
         elif type(data) is PresetSelected:
