@@ -272,7 +272,11 @@ class Attempt:
         finish = recorder.finish
         assert finish is not None
         truncated = finish.kind == "max-tokens"
-        content = self._identified(recorder.blocks(calls=not truncated))
+        content = recorder.blocks(calls=not truncated)
+        calls: tuple[ToolCall, ...] = ()
+        if recorder.calls:
+            content = self._identified(content)
+            calls = tuple([block for block in content if type(block) is ToolCall])
         if not content and not truncated:
             raise ModelFailure(Failure("the model answered with nothing", Code.EMPTY_RESPONSE.value))
         fact = AssistantMessageAdded(
@@ -283,14 +287,11 @@ class Attempt:
             False,
             recorder.stream(),
         )
-        calls = tuple([block for block in content if type(block) is ToolCall])
         self._end_frame(fact)
         return i.Answered(fact, calls, truncated)
 
     def _identified(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
         """Give missing or repeated call ids a unique one before anything is stored (K3)."""
-        if not any([type(block) is ToolCall for block in content]):
-            return content
         taken = self.activity.agent.session.call_ids
         seen: set[str] = set()
         out: list[Block] = []

@@ -198,13 +198,16 @@ class Driver:
         self._perform(self.kernel.receive(given))
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
-        due, watched = outbox.due, scope.heard[SESSION_EVENT]
+        scope, outbox, session = self.agent.scope, self.outbox, self.agent.session
+        commit, due, watched = session.commit, outbox.due, scope.heard[SESSION_EVENT]
+        now: int | None = None  # one commit is one moment
         self._settled = ()
         for effect in effects:
             if type(effect) is Record:
                 data = effect.data
-                entry = commit(data, effect.replaces)
+                if now is None:
+                    now = session.clock()
+                entry = commit(data, effect.replaces, now)
                 if watched:
                     due.append(entry)
                 if type(data) is TurnStart and self._runner is not None:

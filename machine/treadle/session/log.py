@@ -128,13 +128,13 @@ class Session:
     __slots__ = (
         "_appending",
         "_call_seqs",
-        "_clock",
         "_listener",
         "_sink",
         "base",
         "call_ids",
         "cells",
         "checks",
+        "clock",
         "driven",
         "header",
         "held",
@@ -159,7 +159,7 @@ class Session:
         self.preset: str | None = None
         self.surface = Surface()
         self._call_seqs: dict[str, int] = {}
-        self._clock = clock
+        self.clock = clock
         self._appending = False
         self._listener: Callable[[Event], None] | None = None
         self._sink: Callable[[Event], None] | None = None
@@ -262,7 +262,7 @@ class Session:
         finally:
             self._appending = False
         op = surface_op or (APPEND if known.surface else None)
-        entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, cited, ignorable)
+        entry = Event(known.tag, self.base + len(self.held), self.clock(), data, op, cited, ignorable)
         self._take(entry)
         if self._sink is not None:
             self._sink(entry)
@@ -273,9 +273,10 @@ class Session:
         return entry
 
     @trio.lowlevel.enable_ki_protection
-    def commit(self, data: Any, replaces: int | None = None) -> Event:
-        """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
+    def commit(self, data: Any, replaces: int | None = None, time: int | None = None) -> Event:
+        """Append an event of the driver, its data checked where it came in, as of ``time`` or now. Internal to treadle."""
         known = BY_CLASS[type(data)]
+        at = self.clock() if time is None else time
         if known.surface:
             op: SurfaceOp = APPEND
             sources: tuple[int, ...] | None = None
@@ -283,10 +284,10 @@ class Session:
                 op, sources = Replace(replaces, replaces), (replaces,)
             elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
                 sources = (called,)
-            entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, sources)
+            entry = Event(known.tag, self.base + len(self.held), at, data, op, sources)
             self._take(entry)
         else:
-            entry = Event(known.tag, self.base + len(self.held), self._clock(), data)
+            entry = Event(known.tag, self.base + len(self.held), at, data)
             if type(data) is ToolCallStarted:
                 self._call_seqs[data.call_id] = entry.seq
             self.held.append(entry)
