@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,8 +119,7 @@ class Session:
         surface: the nodes of the history, to be read only (S4).
         held, base: the events that are held, from number ``base`` on; ``past`` reads those before it (S11).
         preset: the preset that was selected last (O9).
-        recorded, call_ids: the id of every user message (I1) and tool call (K3); dictionaries, as an idle agent's empty
-            sets would take three times the memory.
+        recorded, call_ids: the ids of user messages (I1) and tool calls (K3); empty, sets take three times the memory.
 
     Raises:
         SessionCorrupt: the events are not numbered 0, 1, 2, …, or their surface metadata does not fit.
@@ -365,6 +365,14 @@ class Session:
             raise MisuseError(f"the history would hold calls or results without their other half: {missing} (N1)")
 
 
+@lru_cache(maxsize=64)  # most sessions of a process share a folder
+def _check_cwd(cwd: str) -> None:
+    if not Path(cwd).is_absolute():
+        raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
+    check_text(cwd, "a session's cwd")
+    check_bytes(len(cwd), "a session's cwd", MAX_HEADER_TEXT)
+
+
 def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) -> SessionHeader:
     """Make and check the header of a new session (S8, X2).
 
@@ -372,10 +380,7 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
         MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown, of the wrong kind, or text that
             UTF-8 cannot carry (S1) or is too long (X3).
     """
-    if not Path(cwd).is_absolute():
-        raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
-    check_text(cwd, "a session's cwd")
-    check_bytes(len(cwd), "a session's cwd", MAX_HEADER_TEXT)
+    _check_cwd(cwd)
     made = wall_clock() if created_at is None else created_at
     if not fields:
         return SessionHeader(session_id(id), made, cwd)
