@@ -72,7 +72,7 @@ BENCHMARKS: list[Benchmark] = [
     Benchmark(
         "turned-agent", "the same after a turn, its events included", "bytes", 6656.0, turned_memory, "at-most", False
     ),
-    Benchmark("creation", "agents created", "per CPU s", 20_000.0, creations, "at-least"),
+    Benchmark("creation", "agents created", "per CPU s", 30_000.0, creations, "at-least"),
     Benchmark("import", "import treadle in a fresh interpreter", "CPU s", 0.3, import_time, "at-most"),
 ]
 """The benchmarks of this module."""

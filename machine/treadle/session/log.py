@@ -163,8 +163,7 @@ class Session:
         self._appending = False
         self._listener: Callable[[Event], None] | None = None
         self._sink: Callable[[Event], None] | None = None
-        for entry in events:
-            self.load(entry)
+        self.load(events)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -199,8 +198,7 @@ class Session:
     def forget(self, before: int) -> None:
         """Hold events from ``before`` on only; the older ones are stored, and read back. Internal to treadle."""
         if before > self.base:
-            self.held = self.held[before - self.base :]
-            self.base = before
+            self.held, self.base = self.held[before - self.base :], before
 
     def history(self) -> Snapshot[Message]:
         """The model-visible history derived from the log, as of now (S4)."""
@@ -315,26 +313,28 @@ class Session:
             self.preset = data.preset
         self.held.append(entry)
 
-    def load(self, entry: Event) -> None:
-        """Take an event that is recorded already. Internal to treadle.
+    def load(self, events: Iterable[Event]) -> None:
+        """Take events that are recorded already, those before the first that does not fit. Internal to treadle.
 
         Raises:
             SessionCorrupt: its number is not the one due, or its surface metadata does not fit.
         """
-        seq = self.base + len(self.held)
-        if entry.seq != seq:
-            raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
-        known = type_named(entry.type)
-        op, cited = entry.surface_op, entry.source_event_seqs
-        surface = known.surface if known is not None else op is not None
-        if surface or op is not None or cited is not None:
-            try:
-                if surface and op is None:
-                    raise MisuseError(f"{entry.type} carries no surface operation (S3)")
-                self._check_surface(surface, op, cited)
-            except MisuseError as error:
-                raise SessionCorrupt(f"event {seq}: {error}", seq) from error
-        self._take(entry)
+        take, seq = self._take, len(self)
+        for entry in events:
+            if entry.seq != seq:
+                raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
+            known = type_named(entry.type)
+            op, cited = entry.surface_op, entry.source_event_seqs
+            surface = known.surface if known is not None else op is not None
+            if surface or op is not None or cited is not None:
+                try:
+                    if surface and op is None:
+                        raise MisuseError(f"{entry.type} carries no surface operation (S3)")
+                    self._check_surface(surface, op, cited)
+                except MisuseError as error:
+                    raise SessionCorrupt(f"event {seq}: {error}", seq) from error
+            take(entry)
+            seq += 1
 
     def _check_surface(self, surface: bool, op: SurfaceOp | None, sources: tuple[int, ...] | None) -> None:
         if not surface:
