@@ -47,6 +47,7 @@ class OpenSum(Generic[T]):
 
     Attributes:
         known: the members by their tags.
+        bare: of members without fields the one instance that there needs to be, by tag; such a member is its tag.
     """
 
     def __init__(self, base: type[T], opaque: Callable[[dict[str, Any]], T], tag_field: str) -> None:
@@ -54,6 +55,7 @@ class OpenSum(Generic[T]):
         self.tag_field = tag_field
         self._opaque = opaque
         self.known: dict[str, type[T]] = {}
+        self.bare: dict[str, T] = {}
         _SUMS[base] = cast("OpenSum[Any]", self)
 
     def register(self, member: C) -> C:
@@ -70,6 +72,8 @@ class OpenSum(Generic[T]):
         if config.tag in self.known:
             raise MisuseError(f"{self.base.__name__} has a member tagged {config.tag!r} already")
         self.known[config.tag] = member
+        if config.frozen and not cast("Any", member).__struct_fields__:
+            self.bare[config.tag] = cast("Any", member)()
         return member
 
     @property
@@ -122,9 +126,12 @@ def decode_hook(kind: type, raw: Any) -> Any:
     family = _SUMS.get(kind)
     if family is None:
         raise TypeError(f"no open sum is known for {kind!r}")
-    tag = raw.get(family.tag_field) if type(raw) is dict else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    member = family.known.get(tag) if isinstance(tag, str) else None
-    if member is None:
+    try:
+        tag = raw[family.tag_field]
+        if len(raw) == 1 and tag in family.bare:
+            return family.bare[tag]
+        member = family.known[tag]
+    except (KeyError, TypeError, IndexError):  # no object, no tag, or one that is unknown here
         return family.build(raw)
     try:
         return _convert(raw, member, dec_hook=decode_hook)

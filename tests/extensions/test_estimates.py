@@ -42,7 +42,7 @@ def requests(path: Path) -> Iterator[tuple[Session, tuple[ToolSchema, ...], int]
         if isinstance(entry.data, (AssistantMessageAdded, AssistantAttempt)) and entry.data.usage is not None:
             assert entry.data.usage.input_tokens is not None
             yield session, tools, entry.data.usage.input_tokens
-        session.load(entry)
+        session.load([entry])
 
 
 def test_there_are_recorded_sessions_of_some_length() -> None:

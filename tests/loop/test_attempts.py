@@ -62,6 +62,7 @@ async def work() -> str:
     [
         ([TextDelta(0, "x"), STOP], "block 0 never started"),
         ([BlockStart(0, "text"), BlockStart(0, "text"), STOP], "block 0 starts twice"),
+        ([BlockStart(1 << 64, "text"), STOP], "no block can start"),
         ([BlockStart(0, "text"), BlockEnd(0), TextDelta(0, "x"), STOP], "block 0 has ended"),
         ([BlockStart(0, "text"), BlockEnd(0), BlockEnd(0), STOP], "block 0 has ended"),
         ([BlockStart(0, "text"), ReasoningDelta(0, "x"), STOP], "a reasoning delta for a text block"),

@@ -100,6 +100,20 @@ async def test_the_cancel_scope_of_a_creation_rolls_it_back() -> None:
         assert host.agents.get("a") is None
 
 
+@pytest.mark.rule("O1")
+@pytest.mark.parametrize("heard", [False, True])
+async def test_a_creation_in_a_cancelled_scope_leaves_nothing_whether_anybody_is_asked_or_not(heard: bool) -> None:
+    async with hosted() as host:
+        told = journal(host) if heard else []
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await create(host)
+        assert scope.cancelled_caught
+        assert host.agents.list() == []
+        assert told == []
+        assert (await create(host)).agent.status == "idle"
+
+
 @pytest.mark.rule("O1", "O3")
 @pytest.mark.parametrize("moment", ["setup", "created"])
 async def test_the_end_of_the_owning_scope_rolls_a_creation_back(moment: str) -> None:

@@ -316,8 +316,8 @@ async def test_a_hook_that_leaves_the_program_ends_the_host_with_a_balanced_log(
 async def test_a_fault_in_the_driver_itself_ends_the_host_and_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     commit = Session.commit
 
-    def broken(session: Session, data: Any, replaces: int | None = None) -> Any:
-        return 1 / 0 if isinstance(data, StepEnd) else commit(session, data, replaces)
+    def broken(session: Session, data: Any, *given: Any) -> Any:
+        return 1 / 0 if isinstance(data, StepEnd) else commit(session, data, *given)
 
     async def body(s: Stage) -> None:
         monkeypatch.setattr(Session, "commit", broken)

@@ -256,7 +256,7 @@ async def test_an_unchanged_prompt_is_not_written_again() -> None:
 
 
 def test_a_surface_without_system_messages_has_none() -> None:
-    assert Surface().system == []
+    assert Surface().system == ()
 
 
 # --- Q4, Q11 ----------------------------------------------------------------------------------------------------------

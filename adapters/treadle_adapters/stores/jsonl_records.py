@@ -126,7 +126,7 @@ class LineParser:
 
     def _all(self, lines: list[bytes]) -> list[Event] | None:
         """The events of lines each of which holds the one due; ``None`` where one does not."""
-        plain = all([line.isascii() for line in lines])  # strict UTF-8 then, which need not be looked at again (N6)
+        plain = all(map(bytes.isascii, lines))  # strict UTF-8 then, which need not be looked at again (N6)
         read = decode_event if plain and not self.reader.upgrades else self.reader.event
         try:
             events = [read(line) for line in lines]

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+import msgspec
 import trio
-from attrs import frozen
 
 from ..errors import MisuseError
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@frozen(eq=False)
-class Initiator:
+class Initiator(msgspec.Struct, frozen=True, eq=False):
     """An agent, and which of its activities. A new activity gets a new token, so that old tasks are told apart."""
 
     agent: Agent

@@ -143,7 +143,7 @@ def restore(lines: Sequence[bytes], session: Session, end: EndOfLog, monitor: Lo
     session.base, session.preset = head.count, head.preset
     surface = session.surface
     surface.messages = [node.message for node in nodes if node.message is not None]
-    surface.system = [node for node in nodes if node.system]
+    surface.system = tuple([node for node in nodes if node.system])
     end.begin(head.turn, head.header, head.context)
     log.seq, log.inherited, log.turn.number = head.count, head.inherited, head.turn
     log.header, log.context = head.header, head.context
@@ -154,7 +154,7 @@ def restore(lines: Sequence[bytes], session: Session, end: EndOfLog, monitor: Lo
 
 
 _NAMED: dict[str, Callable[[Session, Any, tuple[str, ...]], None]] = {
-    "recorded": lambda session, log, ids: (session.recorded.update(ids), log.recorded.update(ids))[0],
+    "recorded": lambda session, log, ids: (session.recorded.update(dict.fromkeys(ids)), log.recorded.update(ids))[0],
     "calls": lambda session, log, ids: (session.call_ids.update(dict.fromkeys(ids)), log.call_ids.update(ids))[0],
     "attempts": lambda _, log, ids: log.attempt_ids.update(ids),
 }

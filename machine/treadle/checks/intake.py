@@ -76,13 +76,11 @@ class LogIntake:
 
     def take(self, events: Sequence[Event]) -> None:
         """See ``Intake``."""
-        session = self._session
-        load, check = session.load, self._monitor.take
+        session, check = self._session, self._monitor.take
         self._types.update([entry.type for entry in events])
         if self._broken is None:
             try:
-                for entry in events:
-                    load(entry)
+                session.load(events)
                 self._end.take_all(events)
             except SessionCorrupt as error:
                 self._broken = error

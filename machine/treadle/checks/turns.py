@@ -220,7 +220,11 @@ def tool_result(log: LogState, data: ToolResultAdded, entry: Event) -> None:
     if not step.open:
         log.note("T10", f"a result of {data.call_id!r} outside a step")
     called = step.called.get(data.call_id)
-    due = next((n for n, call in enumerate(step.asked) if call.call_id == data.call_id), None)
+    due = None
+    for place, call in enumerate(step.asked):
+        if call.call_id == data.call_id:
+            due = place
+            break
     if due is None:
         log.note("N1", f"a result of {data.call_id!r}, which waits for none")
     elif due:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from ..agent.agent import Agent
 from ..errors import AgentDisposed, DelegationLimit, DuplicateSession, MisuseError
@@ -35,6 +35,7 @@ class Entry:
     """One live agent.
 
     Attributes:
+        kept_by: what keeps it.
         children: what ends the agents below it, those being created included, oldest first.
         ending: its disposal has begun: it takes no more children.
         dispatching: its ``agent/created`` dispatch is running.
@@ -43,15 +44,20 @@ class Entry:
         disown: takes it from its owner's children, where ``enter`` was given its end.
     """
 
+    kept_by: Publication
     agent: Agent
     owner: Agent | None
-    children: dict[object, End] = field(factory=lambda: {})
+    children: dict[object, End] | None = None
     announced: bool = False
     ending: bool = False
     dispatching: bool = False
     leaving: bool = False
     below: int = 0
     disown: Disposer | None = None
+
+    def detach(self) -> None:
+        """Take it out; once (O15)."""
+        self.kept_by.detach(self)
 
 
 class Publication:
@@ -92,20 +98,20 @@ class Publication:
         self.check_free(agent.id)
         if owner is not None:
             self._live(owner)
-        entry = Entry(agent, owner)
+        entry = Entry(self, agent, owner)
         if owner is not None and end is not None:
             entry.disown = self.adopt_child(owner, end)
         self._entries[agent.id] = entry
+        return entry.detach
 
-        def detach() -> None:
-            if self._entries.get(agent.id) is not entry:
-                return
-            if entry.dispatching:
-                entry.leaving = True
-                return
+    def detach(self, entry: Entry) -> None:
+        """Take an entry out, unless that was done; during its ``agent/created`` dispatch once that has settled (O15)."""
+        if self._entries.get(entry.agent.id) is not entry:
+            return
+        if entry.dispatching:
+            entry.leaving = True
+        else:
             self._leave(entry)
-
-        return detach
 
     def _leave(self, entry: Entry) -> None:
         agent = entry.agent
@@ -210,12 +216,15 @@ class Publication:
         Raises what ``check_parent`` does.
         """
         entry, key = self.check_parent(parent), object()
-        entry.children[key] = end
+        if entry.children is None:
+            entry.children = {}
+        children = entry.children
+        children[key] = end
         root = self._root_of(entry)
         root.below += 1
 
         def disown() -> None:
-            if entry.children.pop(key, None) is not None:
+            if children.pop(key, None) is not None:
                 root.below -= 1
 
         return disown
@@ -227,4 +236,4 @@ class Publication:
         if entry is None or entry.agent is not parent:
             return []
         entry.ending = True
-        return [end(keep_inbox) for end in reversed(list(entry.children.values()))]
+        return [end(keep_inbox) for end in reversed(list((entry.children or {}).values()))]

@@ -75,15 +75,17 @@ class Kernel(KernelState):
             InvalidTrigger: an outcome that is not owed, or a trigger without a row (L1).
             MisuseError: the cause of a dispose for a cancel (C1), or no such entry to edit or steer (I9).
         """
-        self.out = []
-        _TAKERS[type(given)](self, given)
-        return tuple(self.out)
+        out = self.out
+        try:
+            _TAKERS[type(given)](self, given)
+            return tuple(out)
+        finally:
+            out.clear()
 
     def copy(self) -> Kernel:
         """An independent copy, for exploring what else could follow."""
         twin = Kernel(*_ALL(self))
-        twin.recorded, twin.turn_ids = set(self.recorded), set(self.turn_ids)
-        twin.inbox, twin.claimed = self.inbox.copy(), list(self.claimed)
+        twin.recorded, twin.inbox = dict(self.recorded), self.inbox.copy()
         twin.schedule = self.schedule.copy() if self.schedule is not None else None
         twin.out = []
         return twin

@@ -105,7 +105,7 @@ def _named(owed: Operation | str | None) -> str:
 
 def _check_entered(state: KernelState, given: i.Entered) -> None:
     """The batch may hold what was claimed, and messages whose ids are free, each once (I1, T2)."""
-    if given.messages == tuple(state.claimed):
+    if given.messages == state.claimed:
         return
     claimed = {message.id for message in state.claimed}
     seen: set[str] = set()
@@ -180,9 +180,9 @@ def _converge(state: KernelState) -> None:
 
 
 def _entered(state: KernelState, given: i.Entered) -> None:
-    if given.messages != tuple(state.claimed):
+    if given.messages != state.claimed:
         _amend(state, given.messages)
-    state.claimed.clear()
+    state.claimed = ()
     if given.messages or state.owes:
         state.accepted, state.series = given.messages, given.series
         fire(state, ENTER)
@@ -200,7 +200,7 @@ def _amend(state: KernelState, messages: tuple[UserMessage, ...]) -> None:
         if message.id not in entered:
             state.out.append(Settle(message.id, Rejected("left-out")))
     state.amended = tuple([message for message in messages if claimed.get(message.id) != message])
-    state.turn_ids.update(entered)
+    state.turn_ids |= entered
 
 
 def _close(state: KernelState) -> None:

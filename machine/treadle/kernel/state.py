@@ -66,6 +66,7 @@ class Trigger(Enum):
 
 
 INITIAL = State.IDLE
+_NONE: frozenset[str] = frozenset()
 _WAKE, _MAINTAIN, _CANCEL = Trigger.WAKE, Trigger.MAINTAIN, Trigger.CANCEL
 
 Verb = Callable[["KernelState"], None]
@@ -102,7 +103,7 @@ class KernelState:
         lifecycle: the table in use.
         max_steps: steps a turn may have, ``None`` for no bound (T11).
         pool: parallel tool calls that may run at once (K4).
-        recorded: ids of the user messages in the session's history (I1).
+        recorded: ids of the user messages in the session's history (I1); a dictionary, as ``Session.call_ids``.
         state: where in the lifecycle the agent is.
         turn: number of the open or last turn (L4).
         step: number of the last step entered in the open turn.
@@ -116,7 +117,7 @@ class KernelState:
     lifecycle: Table
     max_steps: int | None = None
     pool: int = DEFAULT_POOL
-    recorded: set[str] = field(factory=lambda: set())
+    recorded: dict[str, None] = field(factory=lambda: {})
     inbox: Inbox = field(factory=Inbox)
     state: State = INITIAL
     turn: int = 0
@@ -134,12 +135,12 @@ class KernelState:
     owes: bool = False
     attempt: int = 0
     owed: Operation | str | None = None
-    claimed: list[UserMessage] = field(factory=lambda: [])
+    claimed: tuple[UserMessage, ...] = ()
     accepted: tuple[UserMessage, ...] = ()
     amended: tuple[UserMessage, ...] = ()
     kept: tuple[UserMessage, ...] = ()
     detail: str | None = None
-    turn_ids: set[str] = field(factory=lambda: set())
+    turn_ids: frozenset[str] = _NONE
     schedule: Schedule | None = None
     failure: tuple[Failure, Any, int] | None = None
     last_reason: EndReason | None = None
@@ -197,19 +198,19 @@ class KernelState:
             inbox.ids[message.id] = target
             self.out.append(Publish(Inserted(message)))
 
-    def claim(self, target: Target, count: int) -> list[UserMessage]:
+    def claim(self, target: Target, count: int) -> tuple[UserMessage, ...]:
         """Take the first ``count`` entries of a list for the open turn: a deletion without outcome (I3, I4, I5)."""
         if not count:
-            return []
+            return ()
         inbox = self.inbox
         pending = inbox.next_step if target == NEXT_STEP else inbox.next_turn
-        messages = [entry.message for entry in pending[:count]]
+        messages = tuple([entry.message for entry in pending[:count]])
         del pending[:count]
         self.claimed += messages
         self.out.append(Record(InboxSpliced(target, 0, count)))
         for message in messages:
             del inbox.ids[message.id]
-            self.turn_ids.add(message.id)
+            self.turn_ids |= {message.id}
             self.out.append(Publish(Claimed(message, self.turn)))
         return messages
 
@@ -224,7 +225,7 @@ class KernelState:
 
     def record_message(self, message: UserMessage, fate: Admitted) -> None:
         """A user message enters the history (N2)."""
-        self.recorded.add(message.id)
+        self.recorded[message.id] = None
         self.out.append(Record(UserMessageAdded(message)))
         self.out.append(Settle(message.id, fate))
 
@@ -271,6 +272,6 @@ class KernelState:
         self.turn_open = False
         self.step = 0
         self.truncated = self.owes = self.keep = self.series = False
-        self.claimed.clear()
-        self.kept, self.detail = (), None
-        self.turn_ids.clear()
+        self.claimed = self.kept = ()
+        self.detail = None
+        self.turn_ids = _NONE

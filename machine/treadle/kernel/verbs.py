@@ -53,13 +53,13 @@ def claim_turn(state: KernelState) -> None:
     """Claim all of next-step, then one next-turn entry, for the turn's first step (I5)."""
     state.claim(NEXT_STEP, len(state.inbox.next_step))
     prompts = state.claim(NEXT_TURN, min(1, len(state.inbox.next_turn)))
-    state.begin(Admit(state.turn, state.step + 1, tuple(state.claimed), prompts[0] if prompts else None))
+    state.begin(Admit(state.turn, state.step + 1, state.claimed, prompts[0] if prompts else None))
 
 
 def claim_step(state: KernelState) -> None:
     """Claim all of next-step for another step of the open turn (I5)."""
     state.claim(NEXT_STEP, len(state.inbox.next_step))
-    state.begin(Admit(state.turn, state.step + 1, tuple(state.claimed), None))
+    state.begin(Admit(state.turn, state.step + 1, state.claimed, None))
 
 
 def open_step(state: KernelState) -> None:

@@ -31,7 +31,7 @@ from ..kernel import inputs as i
 from ..kernel.effects import Request
 from ..models.adapter import ModelRequest
 from ..models.assembly import MalformedStream, Recorder, is_blank
-from ..models.bounds import BoundExceeded
+from ..models.bounds import CHUNK, BoundExceeded
 from ..models.routes import PreparedCall
 from ..words.events import AssistantAttempt, AssistantMessageAdded
 from ..words.failures import Code, Failure, ModelFailure, clean_failure, failure_of
@@ -185,25 +185,33 @@ class Attempt:
             raise
 
     async def _pump(self, stream: AsyncIterator[Any]) -> None:
-        """The hot loop: deltas of the open run cost two appends, unless frames are told, which the other branch does."""
+        """The hot loop: a delta of the open run costs two appends, and where frames are told, a look at the bound (X3)."""
         recorder, frames, clock = self.recorder, self.frames, time.time
         paused = clock()
         due = paused + YIELD_EVERY
         latest = trio.current_time() + recorder.bounds.seconds
         delta, index, add_text, add_time = None, recorder.index, recorder.texts.append, recorder.times.append
+        room = 0
         async for chunk in stream:
             now = clock()
             if type(chunk) is delta and chunk.index == index:
                 add_text(chunk.text)
                 add_time(now)
+                if frames is not None:
+                    room -= len(chunk.text) + CHUNK
+                    if room < 0:
+                        recorder.check_size()
+                    if recorder.frozen is None:
+                        frames.chunk(chunk, now)
             else:
                 recorder.add(chunk, now)
+                if (delta := recorder.delta) is not None:
+                    index, add_text, add_time = recorder.index, recorder.texts.append, recorder.times.append
                 if frames is not None:
                     recorder.check_size()
-                    if not recorder.frozen:
+                    room = recorder.room
+                    if recorder.frozen is None:
                         frames.chunk(chunk, now)
-                elif (delta := recorder.delta) is not None:
-                    index, add_text, add_time = recorder.index, recorder.texts.append, recorder.times.append
                 if type(chunk) is Finished:
                     return
             if not paused <= now < due:
@@ -264,7 +272,11 @@ class Attempt:
         finish = recorder.finish
         assert finish is not None
         truncated = finish.kind == "max-tokens"
-        content = self._identified(recorder.blocks(calls=not truncated))
+        content = recorder.blocks(calls=not truncated)
+        calls: tuple[ToolCall, ...] = ()
+        if recorder.calls:
+            content = self._identified(content)
+            calls = tuple([block for block in content if type(block) is ToolCall])
         if not content and not truncated:
             raise ModelFailure(Failure("the model answered with nothing", Code.EMPTY_RESPONSE.value))
         fact = AssistantMessageAdded(
@@ -275,14 +287,11 @@ class Attempt:
             False,
             recorder.stream(),
         )
-        calls = tuple([block for block in content if type(block) is ToolCall])
         self._end_frame(fact)
         return i.Answered(fact, calls, truncated)
 
     def _identified(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
         """Give missing or repeated call ids a unique one before anything is stored (K3)."""
-        if not any([type(block) is ToolCall for block in content]):
-            return content
         taken = self.activity.agent.session.call_ids
         seen: set[str] = set()
         out: list[Block] = []

@@ -18,10 +18,11 @@ class Frames:
         revision: its number among those of the attached agent.
     """
 
-    __slots__ = ("_activity", "_attempt_id", "_index", "_revision")
+    __slots__ = ("_agent", "_attempt_id", "_index", "_outbox", "_revision")
 
     def __init__(self, activity: Activity, attempt_id: str, revision: int) -> None:
-        self._activity = activity
+        self._agent = activity.agent
+        self._outbox = activity.outbox
         self._attempt_id = attempt_id
         self._revision = revision
         self._index = 0
@@ -34,9 +35,11 @@ class Frames:
         """A chunk was recorded, at ``time`` seconds since the epoch."""
         index = self._index
         self._index = index + 1
-        if self._activity.agent.scope.heard[ASSISTANT_STREAM]:
+        agent = self._agent
+        listeners = agent.scope.heard[ASSISTANT_STREAM]
+        if listeners:
             frame = FrameChunk(self._attempt_id, self._revision, index, int(time * 1000), chunk)
-            self._activity.outbox.now(self._tell, frame)
+            self._outbox.now(listeners, AssistantStream(agent, frame))
 
     def abandoned(self) -> None:
         """The attempt is over, and nothing of it is recorded."""
@@ -44,15 +47,15 @@ class Frames:
 
     def committed(self, tag: str, chunks: int) -> None:
         """The attempt's stream, of so many chunks, is recorded next, as ``tag``; its end is told right after that."""
-        event = (tag, len(self._activity.agent.session))
+        event = (tag, len(self._agent.session))
         frame = FrameEnd(self._attempt_id, self._revision, chunks, event)
-        self._activity.outbox.after_commit(lambda: self._tell(frame))
+        self._outbox.after_commit(lambda: self._tell(frame))
 
     def _now(self, frame: StreamFrame) -> None:
-        if self._activity.agent.scope.heard[ASSISTANT_STREAM]:
-            self._activity.outbox.now(self._tell, frame)
+        listeners = self._agent.scope.heard[ASSISTANT_STREAM]
+        if listeners:
+            self._outbox.now(listeners, AssistantStream(self._agent, frame))
 
     def _tell(self, frame: StreamFrame) -> None:
-        agent = self._activity.agent
-        payload = AssistantStream(agent, frame)
-        emit(agent.scope.heard[ASSISTANT_STREAM], payload, self._activity.outbox.report_listener)
+        agent = self._agent
+        emit(agent.scope.heard[ASSISTANT_STREAM], AssistantStream(agent, frame), self._outbox.report_listener)

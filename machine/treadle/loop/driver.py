@@ -90,15 +90,15 @@ class Driver:
         self.receipts: dict[str, Receipt] = {}
         self.ended = self.last_ended = 0
         self.unwinding: trio.lowlevel.Task | None = None
-        self._changes: trio.lowlevel.ParkingLot | None = None
+        self._changes: trio.Event | None = None
         self.creator: trio.lowlevel.Task | None = None
         self._shared = shared
         self._requests = requests
         self._runner: Runner | None = None
         self._flushes: Flushes | None = None
         self._finished: Callable[[], None] | None = None
-        self._waiters: trio.lowlevel.ParkingLot | None = None
-        self._settled: list[Receipt] = []
+        self._waiters: trio.Event | None = None
+        self._settled: tuple[Receipt, ...] = ()
 
     @property
     def host(self) -> Services:
@@ -198,14 +198,16 @@ class Driver:
         self._perform(self.kernel.receive(given))
 
     def _perform(self, effects: tuple[fx.Effect, ...]) -> None:
-        scope, outbox, commit = self.agent.scope, self.outbox, self.agent.session.commit
-        due, watched = outbox.due, scope.heard[SESSION_EVENT]
-        if self._settled:
-            self._settled.clear()
+        scope, outbox, session = self.agent.scope, self.outbox, self.agent.session
+        commit, due, watched = session.commit, outbox.due, scope.heard[SESSION_EVENT]
+        now: int | None = None  # one commit is one moment
+        self._settled = ()
         for effect in effects:
             if type(effect) is Record:
                 data = effect.data
-                entry = commit(data, effect.replaces)
+                if now is None:
+                    now = session.clock()
+                entry = commit(data, effect.replaces, now)
                 if watched:
                     due.append(entry)
                 if type(data) is TurnStart and self._runner is not None:
@@ -232,7 +234,7 @@ class Driver:
                     # A message that no turn has claimed can only be discarded.
                     unclaimed = isinstance(fate, fx.Rejected) and fate.reason == "discarded"
                     receipt.reach(fate, None if unclaimed else self.kernel.turn)
-                    self._settled.append(receipt)
+                    self._settled += (receipt,)
                     self._changed()
             case fx.Proceed():
                 self.outbox.committed()
@@ -294,27 +296,30 @@ class Driver:
 
     def wake_waiters(self) -> None:
         """Wake whoever waits for the agent to be quiet, if it is."""
-        if self.kernel.owed is None and (self._waiters or self._changes) and self.quiet:
-            if self._waiters:
-                self._waiters.unpark_all()
+        waiters = self._waiters
+        if self.kernel.owed is None and (waiters is not None or self._changes is not None) and self.quiet:
+            if waiters is not None:
+                waiters.set()
+                self._waiters = None
             self._changed()
 
     def _changed(self) -> None:
-        if self._changes:
-            self._changes.unpark_all()
+        if self._changes is not None:
+            self._changes.set()
+            self._changes = None
 
     async def until_changed(self) -> None:
         """Wait until a message has met its fate, a turn has ended, or the agent is quiet (D9)."""
         if self._changes is None:
-            self._changes = trio.lowlevel.ParkingLot()
-        await self._changes.park()
+            self._changes = trio.Event()
+        await self._changes.wait()
 
     async def until_quiet(self) -> None:
         """Wait until the agent is quiet; see ``when_quiet`` for what else that takes (L6)."""
         while not self.quiet:
             if self._waiters is None:
-                self._waiters = trio.lowlevel.ParkingLot()
-            await self._waiters.park()
+                self._waiters = trio.Event()
+            await self._waiters.wait()
 
     async def flushed(self) -> None:
         """Wait for the flushes that are under way now (P8)."""

@@ -14,7 +14,7 @@ from ..agent.handle import AgentHandle
 from ..agent.options import DEFAULT_OPTIONS
 from ..checks import SessionChecks
 from ..errors import AgentDisposed, DelegationLimit, NoFactory, NoStore, ParentCancelled, SessionLocked
-from ..hooks.points import StartSource
+from ..hooks.points import AGENT_CREATED, SESSION_START, StartSource
 from ..hooks.reports import report_failure
 from ..hooks.scope import Scope
 from ..kernel import inputs as i
@@ -101,22 +101,40 @@ class LoopFactory:
         life = self._prepare(session, options, opened)
         if opened is not None:
             self._persist(life, opened.writer)
-        with trio.CancelScope() as scope:
-            life.begin(scope)
-            try:
-                await self._complete(life, options.setup, "startup" if opened is None else "resume")
-            except BaseException:
-                life.created()
-                with trio.CancelScope(shield=True):
-                    await life.dispose(keep_inbox=True).reached()
-                    if opened is None and life.write_path is not None and self._host.store is not None:
-                        await remove(self._host.store, session.id)
-                raise
-            life.created()
-        if scope.cancelled_caught:
-            raise AgentDisposed(f"agent {session.id!r}: its owner ended while it was being created (O1)")
+        if opened is None and self._asks_nobody(life, options.setup):
+            await self._all_or_nothing(life, None, "startup")
+        else:
+            with trio.CancelScope() as scope:
+                life.begin(scope)
+                await self._all_or_nothing(life, options.setup, "startup" if opened is None else "resume")
+            if scope.cancelled_caught:
+                raise AgentDisposed(f"agent {session.id!r}: its owner ended while it was being created (O1)")
         life.driver.feed(i.Unreserve())
         return AgentHandle(life.agent, life.dispose, opened.recovery if opened is not None else None)
+
+    def _asks_nobody(self, life: Life, setup: Setup | None) -> bool:
+        """Whether the creation of a new agent runs no code but treadle's and never waits: nothing can come between then."""
+        session, heard = life.agent.session, life.agent.scope.heard
+        return (
+            setup is None
+            and self._host.store is None
+            and not len(session)
+            and session.header.agent_preset is None
+            and not heard[AGENT_CREATED]
+            and not heard[SESSION_START]
+        )
+
+    async def _all_or_nothing(self, life: Life, setup: Setup | None, source: StartSource) -> None:
+        try:
+            await self._complete(life, setup, source)
+        except BaseException:
+            life.created()
+            with trio.CancelScope(shield=True):
+                await life.dispose(keep_inbox=True).reached()
+                if source == "startup" and life.write_path is not None and self._host.store is not None:
+                    await remove(self._host.store, life.agent.session.id)
+            raise
+        life.created()
 
     def _check(self, session: Session, parent: Agent | None) -> None:
         if self._closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class Life:
         self.ending: Ending | None = None
         self.detach: Disposer | None = None
         self.write_path: Callable[[], Awaitable[None]] | None = None
-        self._below: list[Awaitable[None]] = []
+        self._below: Sequence[Awaitable[None]] = ()
         self._creation: trio.CancelScope | None = None
         self._settled: trio.Event | None = None
         self._signal: SignalSource | None = None

@@ -7,7 +7,7 @@ log, whoever acts in between, and no listener runs inside another one's notifica
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ..agent.agent import Agent
 from ..containment import LEAVING
@@ -21,7 +21,6 @@ from ..leftovers import standing, tidy_sync
 from ..words.events import Event
 from .notices import announce
 
-T = TypeVar("T")
 Due = Event | Publish | Proceeded | Replayed | Callable[[], None]
 """A recorded event, a notice of the kernel's, an input that the kernel wants back afterwards, or something to call."""
 
@@ -86,11 +85,11 @@ class Outbox:
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def now(self, tell: Callable[[T], None], given: T) -> None:
-        """Tell something at once, and then what that caused. For the driver's own task, which no dispatch is in."""
+    def now(self, listeners: tuple[Listener, ...], payload: object) -> None:
+        """Tell listeners at once, and then what that caused. For the driver's own task, which no dispatch is in."""
         self.telling = True
         try:
-            tell(given)
+            emit(listeners, payload, self.report_listener)
         finally:
             self.telling = False
             if self.due:

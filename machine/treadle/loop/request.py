@@ -154,16 +154,18 @@ def _context(state: RequestState, call: PreparedCall) -> RequestContext | None:
     return RequestContext(config.provider, config.model, info.context_window, info.system_prompt_mode)
 
 
-def _system_changes(nodes: list[Node], text: str, mode: str) -> tuple[i.SystemChange, ...]:
+def _system_changes(nodes: tuple[Node, ...], text: str, mode: str) -> tuple[i.SystemChange, ...]:
     """How the history's system prompt becomes ``text`` (Q3).
 
     Where the route allows it a change is appended; elsewhere it replaces the head and empties later ones. An empty
     prompt clears them all.
     """
-    live = [node for node in nodes if node.message is not None]
+    if not nodes and not text:
+        return ()
+    live = tuple([node for node in nodes if node.message is not None])
     present = live[-1].message if live else None
     now = present.text if isinstance(present, SystemMessage) else ""
-    if now == text and (mode == "append" or live in ([], nodes[:1])):
+    if now == text and (mode == "append" or live in ((), nodes[:1])):
         return ()
     fresh = SystemMessageAdded(SystemMessage((Text(text),) if text else ()))
     if text and (mode == "append" or not nodes):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import trio
 
-from ..hooks.dispatch import emit, serial
+from ..hooks.dispatch import serial
 from ..hooks.points import MAINTENANCE, TURN_STOPPING, MaintenanceMoment, TurnIsStopping
 from ..kernel import inputs as i
 from ..kernel.effects import Maintain, Stop
@@ -40,5 +40,4 @@ async def run_maintenance(activity: Activity, _operation: Maintain) -> i.Maintai
 def _tell(activity: Activity, phase: Literal["started", "ended"]) -> None:
     listeners = activity.agent.scope.heard[MAINTENANCE]
     if listeners:
-        payload = MaintenanceMoment(activity.agent, phase)
-        activity.outbox.now(lambda told: emit(listeners, told, activity.outbox.report_listener), payload)
+        activity.outbox.now(listeners, MaintenanceMoment(activity.agent, phase))

@@ -37,6 +37,9 @@ STAMPED = 100
 MAX_BLOCKS = 10_000
 """How many blocks one answer may hold (X3)."""
 
+_LARGEST = (1 << 63) - 1
+"""The largest whole number that every reader of JSON takes here."""
+
 _DELTA_KIND: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", ArgumentsDelta: "tool-call"}
 _DELTA_TAG: dict[type, str] = {
     TextDelta: "text-delta",
@@ -94,7 +97,8 @@ class Recorder(msgspec.Struct):
     """Records one attempt's stream and assembles it.
 
     ``texts`` and ``times`` belong to the run of deltas that is open (of class ``delta``, block ``index``); the
-    driver's loop appends to both directly.
+    driver's loop appends to both directly. ``frozen`` is how far the stream had come when ``freeze`` was called,
+    ``calls`` how many tool calls have begun.
     """
 
     delta: type | None = None
@@ -104,11 +108,11 @@ class Recorder(msgspec.Struct):
     finish: Finish | None = None
     finish_replay: Any = None
     usage: Usage | None = None
+    calls: int = 0
     bounds: AnswerBounds = DEFAULT_BOUNDS
+    frozen: Snapshot | None = None
     _runs: list[_Run | Segment] = []
     _blocks: dict[int, _Open] = {}
-    _calls: int = 0
-    _frozen: Snapshot | None = None
     _size: int = 0
     _at: int = 0
     _measured: int = 0
@@ -131,30 +135,35 @@ class Recorder(msgspec.Struct):
             return
         self.delta = None
         if type(chunk) is BlockStart:
-            chunk = _storable_start(chunk)
-            self._hold(chunk)
+            if chunk.call_id is not None or chunk.name is not None:
+                chunk = _storable_start(chunk)
+                self._hold(len(chunk.call_id or "") + len(chunk.name or ""))
+            else:
+                self._hold(0)
             self._start(chunk)
         elif type(chunk) is BlockEnd:
             block = self._block(chunk.index)
             if chunk.replay is not None:
                 chunk = BlockEnd(chunk.index, _replay(chunk.replay))
-            self._hold(chunk)
+                self._hold(len(ENCODER.encode(chunk)))
+            else:
+                self._hold(0)
             block.closed, block.replay = True, chunk.replay
         elif type(chunk) is Finished:
             chunk = _storable_end(chunk)
-            self._hold(chunk)
+            self._hold(len(chunk.finish.kind) if _is_bare(chunk) else len(ENCODER.encode(chunk)))
             self.finish, self.finish_replay = chunk.finish, chunk.replay
         elif type(chunk) is UsageReport:
             usage = _storable_usage(chunk.usage)
-            self._hold(chunk)
+            self._hold(len(ENCODER.encode(chunk)))
             self.usage = usage
         else:
             raise malformed(f"unknown chunk {type(chunk).__name__}")
         self._runs.append(Segment((int(time * 1000),), None, None, (), chunk))
 
-    def _hold(self, chunk: Any) -> None:
-        """Count what a chunk that is no delta adds to the log, before it is taken."""
-        self._size += SEGMENT + len(ENCODER.encode(chunk))
+    def _hold(self, size: int) -> None:
+        """Count what a chunk that is no delta adds to the log, before it is taken; ``size`` is what the model said in it."""
+        self._size += SEGMENT + size
         if self._size > self.bounds.bytes:
             raise self.bounds.too_large()
 
@@ -168,15 +177,15 @@ class Recorder(msgspec.Struct):
         self._runs.append(_Run(self.delta, self.index, self.texts, self.times))
 
     def _start(self, chunk: BlockStart) -> None:
-        if type(chunk.index) is not int or chunk.kind not in _KINDS:
+        if type(chunk.index) is not int or chunk.kind not in _KINDS or not -_LARGEST <= chunk.index <= _LARGEST:
             raise malformed(f"no block can start as {chunk.kind!r} under the index {chunk.index!r}")
         if chunk.index in self._blocks:
             raise malformed(f"block {chunk.index} starts twice")
         if len(self._blocks) >= MAX_BLOCKS:
             raise malformed(f"more than {MAX_BLOCKS} blocks (X3)")
         if chunk.kind == "tool-call":
-            self._calls += 1
-            if self._calls > self.bounds.calls:
+            self.calls += 1
+            if self.calls > self.bounds.calls:
                 raise self.bounds.too_many_calls()
         self._blocks[chunk.index] = _Open(chunk)
 
@@ -196,6 +205,11 @@ class Recorder(msgspec.Struct):
         """
         if self.trim():
             raise self.bounds.too_large()
+
+    @property
+    def room(self) -> int:
+        """What the bound has room for beyond what ``check_size`` has measured."""
+        return self.bounds.bytes - self._size
 
     def trim(self) -> bool:
         """Drop the chunks from the first on that the bound has no room for; returns whether there was one (X3).
@@ -240,20 +254,15 @@ class Recorder(msgspec.Struct):
 
     def freeze(self) -> None:
         """Forget, at assembly, whatever arrives from now on; the first call decides (C5, N4)."""
-        if self._frozen is None:
+        if self.frozen is None:
             last = self._runs[-1] if self._runs else None
             length = len(last.times) if type(last) is _Run else 1
             closed = [(index, block.closed) for index, block in self._blocks.items()]
-            self._frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
-
-    @property
-    def frozen(self) -> bool:
-        """Whether ``freeze`` was called."""
-        return self._frozen is not None
+            self.frozen = Snapshot(len(self._runs), length, self.finish, self.usage, closed)
 
     def thaw_into_past(self) -> None:
         """Drop what arrived after ``freeze``, so that everything read from here on is as of that moment."""
-        past = self._frozen
+        past = self.frozen
         if past is None:
             return
         del self._runs[past.runs :]
@@ -332,9 +341,14 @@ def _storable_start(start: BlockStart) -> BlockStart:
     return BlockStart(start.index, start.kind, repair_text(start.call_id or ""), repair_text(start.name or ""))
 
 
+def _is_bare(end: Finished) -> bool:
+    """Whether an end says nothing but its kind."""
+    return end.replay is None and end.finish.failure is None and end.finish.detail is None
+
+
 def _storable_end(end: Finished) -> Finished:
     finish = end.finish
-    if end.replay is None and finish.failure is None and finish.detail is None and text_is_lossless(finish.kind):
+    if _is_bare(end) and text_is_lossless(finish.kind):
         return end
     failure = clean_failure(finish.failure) if finish.failure is not None else None
     detail = repair_text(finish.detail) if finish.detail is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,7 +119,7 @@ class Session:
         surface: the nodes of the history, to be read only (S4).
         held, base: the events that are held, from number ``base`` on; ``past`` reads those before it (S11).
         preset: the preset that was selected last (O9).
-        call_ids: every tool call's id (K3); a dictionary, as an idle agent's empty set would take three times the memory.
+        recorded, call_ids: the ids of user messages (I1) and tool calls (K3); empty, sets take three times the memory.
 
     Raises:
         SessionCorrupt: the events are not numbered 0, 1, 2, …, or their surface metadata does not fit.
@@ -127,13 +128,13 @@ class Session:
     __slots__ = (
         "_appending",
         "_call_seqs",
-        "_clock",
         "_listener",
         "_sink",
         "base",
         "call_ids",
         "cells",
         "checks",
+        "clock",
         "driven",
         "header",
         "held",
@@ -147,7 +148,7 @@ class Session:
         self, header: SessionHeader, events: Iterable[Event] = (), *, clock: Callable[[], int] = wall_clock
     ) -> None:
         self.header = header
-        self.recorded: set[str] = set()
+        self.recorded: dict[str, None] = {}
         self.call_ids: dict[str, None] = {}
         self.driven = False
         self.cells: dict[Any, Any] | None = None
@@ -158,12 +159,11 @@ class Session:
         self.preset: str | None = None
         self.surface = Surface()
         self._call_seqs: dict[str, int] = {}
-        self._clock = clock
+        self.clock = clock
         self._appending = False
         self._listener: Callable[[Event], None] | None = None
         self._sink: Callable[[Event], None] | None = None
-        for entry in events:
-            self.load(entry)
+        self.load(events)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -198,8 +198,7 @@ class Session:
     def forget(self, before: int) -> None:
         """Hold events from ``before`` on only; the older ones are stored, and read back. Internal to treadle."""
         if before > self.base:
-            self.held = self.held[before - self.base :]
-            self.base = before
+            self.held, self.base = self.held[before - self.base :], before
 
     def history(self) -> Snapshot[Message]:
         """The model-visible history derived from the log, as of now (S4)."""
@@ -261,7 +260,7 @@ class Session:
         finally:
             self._appending = False
         op = surface_op or (APPEND if known.surface else None)
-        entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, cited, ignorable)
+        entry = Event(known.tag, self.base + len(self.held), self.clock(), data, op, cited, ignorable)
         self._take(entry)
         if self._sink is not None:
             self._sink(entry)
@@ -272,9 +271,10 @@ class Session:
         return entry
 
     @trio.lowlevel.enable_ki_protection
-    def commit(self, data: Any, replaces: int | None = None) -> Event:
-        """Append an event of the driver, whose data was checked where it came in. Internal to treadle."""
+    def commit(self, data: Any, replaces: int | None = None, time: int | None = None) -> Event:
+        """Append an event of the driver, its data checked where it came in, as of ``time`` or now. Internal to treadle."""
         known = BY_CLASS[type(data)]
+        at = self.clock() if time is None else time
         if known.surface:
             op: SurfaceOp = APPEND
             sources: tuple[int, ...] | None = None
@@ -282,10 +282,10 @@ class Session:
                 op, sources = Replace(replaces, replaces), (replaces,)
             elif type(data) is ToolResultAdded and (called := self._call_seqs.get(data.call_id)) is not None:
                 sources = (called,)
-            entry = Event(known.tag, self.base + len(self.held), self._clock(), data, op, sources)
+            entry = Event(known.tag, self.base + len(self.held), at, data, op, sources)
             self._take(entry)
         else:
-            entry = Event(known.tag, self.base + len(self.held), self._clock(), data)
+            entry = Event(known.tag, self.base + len(self.held), at, data)
             if type(data) is ToolCallStarted:
                 self._call_seqs[data.call_id] = entry.seq
             self.held.append(entry)
@@ -300,38 +300,41 @@ class Session:
         if entry.surface_op is not None:
             self.surface.apply(entry)
             if type(data) is UserMessageAdded:
-                self.recorded.add(data.message.id)
+                self.recorded[data.message.id] = None
             elif type(data) is ToolResultAdded:
                 self._call_seqs.pop(data.call_id, None)
             elif type(data) is AssistantMessageAdded and len(data.message.content):
-                calls = [block.call_id for block in data.message.content if type(block) is ToolCall]
-                self.call_ids.update(dict.fromkeys(calls))
+                for block in data.message.content:
+                    if type(block) is ToolCall:
+                        self.call_ids[block.call_id] = None
         elif type(data) is ToolCallStarted:
             self._call_seqs[data.call_id] = entry.seq
         elif type(data) is PresetSelected:
             self.preset = data.preset
         self.held.append(entry)
 
-    def load(self, entry: Event) -> None:
-        """Take an event that is recorded already. Internal to treadle.
+    def load(self, events: Iterable[Event]) -> None:
+        """Take events that are recorded already, those before the first that does not fit. Internal to treadle.
 
         Raises:
             SessionCorrupt: its number is not the one due, or its surface metadata does not fit.
         """
-        seq = self.base + len(self.held)
-        if entry.seq != seq:
-            raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
-        known = type_named(entry.type)
-        op, cited = entry.surface_op, entry.source_event_seqs
-        surface = known.surface if known is not None else op is not None
-        if surface or op is not None or cited is not None:
-            try:
-                if surface and op is None:
-                    raise MisuseError(f"{entry.type} carries no surface operation (S3)")
-                self._check_surface(surface, op, cited)
-            except MisuseError as error:
-                raise SessionCorrupt(f"event {seq}: {error}", seq) from error
-        self._take(entry)
+        take, seq = self._take, len(self)
+        for entry in events:
+            if entry.seq != seq:
+                raise SessionCorrupt(f"event number {entry.seq} stands where {seq} is due (N6)", entry.seq)
+            known = type_named(entry.type)
+            op, cited = entry.surface_op, entry.source_event_seqs
+            surface = known.surface if known is not None else op is not None
+            if surface or op is not None or cited is not None:
+                try:
+                    if surface and op is None:
+                        raise MisuseError(f"{entry.type} carries no surface operation (S3)")
+                    self._check_surface(surface, op, cited)
+                except MisuseError as error:
+                    raise SessionCorrupt(f"event {seq}: {error}", seq) from error
+            take(entry)
+            seq += 1
 
     def _check_surface(self, surface: bool, op: SurfaceOp | None, sources: tuple[int, ...] | None) -> None:
         if not surface:
@@ -362,6 +365,14 @@ class Session:
             raise MisuseError(f"the history would hold calls or results without their other half: {missing} (N1)")
 
 
+@lru_cache(maxsize=64)  # most sessions of a process share a folder
+def _check_cwd(cwd: str) -> None:
+    if not Path(cwd).is_absolute():
+        raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
+    check_text(cwd, "a session's cwd")
+    check_bytes(len(cwd), "a session's cwd", MAX_HEADER_TEXT)
+
+
 def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) -> SessionHeader:
     """Make and check the header of a new session (S8, X2).
 
@@ -369,10 +380,7 @@ def new_header(id: str, cwd: str, created_at: int | None = None, **fields: Any) 
         MisuseError: an id is not allowed, ``cwd`` is not absolute, or a field is unknown, of the wrong kind, or text that
             UTF-8 cannot carry (S1) or is too long (X3).
     """
-    if not Path(cwd).is_absolute():
-        raise MisuseError(f"cwd must be absolute, not {cwd!r} (S8)")
-    check_text(cwd, "a session's cwd")
-    check_bytes(len(cwd), "a session's cwd", MAX_HEADER_TEXT)
+    _check_cwd(cwd)
     made = wall_clock() if created_at is None else created_at
     if not fields:
         return SessionHeader(session_id(id), made, cwd)

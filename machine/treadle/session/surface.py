@@ -84,7 +84,7 @@ class Surface:
 
     nodes: list[Node] = field(factory=lambda: [])
     messages: list[Message] = field(factory=lambda: [])
-    system: list[Node] = field(factory=lambda: [])
+    system: tuple[Node, ...] = ()
 
     def place(self, op: Replace) -> tuple[int, int]:
         """Where the range of a replacement lies now.
@@ -122,10 +122,10 @@ class Surface:
             first, last = self.place(op)
             self.nodes[first : last + 1] = [node]
             self.messages = [kept.message for kept in self.nodes if kept.message is not None]
-            self.system = [kept for kept in self.nodes if kept.system]
+            self.system = tuple([kept for kept in self.nodes if kept.system])
             return
         self.nodes.append(node)
         if message is not None:
             self.messages.append(message)
         if node.system:
-            self.system.append(node)
+            self.system += (node,)

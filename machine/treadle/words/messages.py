@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -158,7 +158,7 @@ class AgentSource(msgspec.Struct, Source, frozen=True, gc=False, rename="camel",
     agent_id: str
 
 
-USER = UserSource()
+USER = cast("UserSource", SOURCES.bare["user"])
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -192,7 +192,7 @@ def forget(kernel: Kernel, model: Model, effects: list[fx.Effect]) -> None:
             known = effect.message_id
             if kernel.taken(known) is not model.taken(known):
                 raise Violation("I1", f"{known} met {effect.fate}; its id is taken: {kernel.taken(known)}")
-            kernel.recorded.discard(known)
-            kernel.turn_ids.discard(known)
+            kernel.recorded.pop(known, None)
+            kernel.turn_ids -= {known}
             model.recorded -= {known}
             model.here -= {known}
