@@ -148,4 +148,4 @@ def measure(growth: Growth, most: int | None = None, rounds: int = 2) -> list[tu
     """The points of a curve: sizes, up to ``most``, with what a unit costs; the least of some rounds over all sizes."""
     sizes = [size for size in growth.sizes if most is None or size <= most]
     taken = [[trio.run(growth.take, size) for size in sizes] for _ in range(rounds)]
-    return list(zip(sizes, map(min, *taken), strict=True))
+    return [(size, min(costs)) for size, *costs in zip(sizes, *taken, strict=True)]

@@ -51,16 +51,21 @@ class Server:
     answered: int = 0
 
     async def serve(self, task_status: trio.TaskStatus[int]) -> None:
-        """Accept connections; starts with the port."""
+        """Accept connections; starts with the port, and closes all in the end."""
         listener = trio.socket.socket()
         await listener.bind(("127.0.0.1", 0))
         listener.listen(4_096)
         task_status.started(listener.getsockname()[1])
-        with listener:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    connection, _ = await listener.accept()
-                    nursery.start_soon(self._answer, connection)
+        try:
+            with listener:
+                async with trio.open_nursery() as nursery:
+                    while True:
+                        connection, _ = await listener.accept()
+                        nursery.start_soon(self._answer, connection)
+        finally:
+            for slot in self.slots:
+                for connection in slot:
+                    connection.close()
 
     async def _answer(self, connection: trio.socket.SocketType) -> None:
         request = b""
@@ -75,6 +80,9 @@ class Server:
         except OSError:
             connection.close()
             return
+        except trio.Cancelled:
+            connection.close()
+            raise
         self.slots[self.answered % SLOTS].add(connection)
         self.answered += 1
 
