@@ -1,91 +1,17 @@
-"""``python -m benchmarks [--only NAME] [--json]``: measure, print the table, fail when a bar is missed."""
+"""``python -m benchmarks [--only NAME] [--json] [--peers]``: measure, print the table, fail when a bar is missed."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import json
 import sys
-from collections.abc import Iterable
 
 from attrs import asdict
 
-from .measure import ROUNDS, Benchmark, Row, measure
-
-MODULES = (
-    "turns",
-    "steps",
-    "extensions",
-    "chunks",
-    "agents",
-    "adapters",
-    "streams",
-    "stores",
-    "postgres",
-    "million",
-    "telemetry",
-    "servers",
-)
-"""Each has a list ``BENCHMARKS``; one that is not there, or whose library is not, is left out."""
-
-_SIGNS = {"ratio": "≤", "at-most": "≤", "at-least": "≥"}
-
-
-def collect() -> list[Benchmark]:
-    """All benchmarks whose modules can be imported here."""
-    found: list[Benchmark] = []
-    for name in MODULES:
-        full = f"{__package__}.{name}"
-        if importlib.util.find_spec(full) is None:
-            continue
-        try:
-            module = importlib.import_module(full)
-        except ModuleNotFoundError as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
-            continue
-        found += module.BENCHMARKS
-    return found
-
-
-def table(rows: Iterable[Row]) -> str:
-    """The rows as aligned text."""
-    lines = [("name", "ours", "floor", "unit", "ratio", "by wall", "bar", "ok?")]
-    for row in rows:
-        bar = f"{_SIGNS[row.rule]} {_number(row.bar)}{' ×' if row.rule == 'ratio' else ''}"
-        lines.append(
-            (
-                row.name,
-                _number(row.ours),
-                _number(row.floor),
-                row.unit,
-                _number(row.ratio, 2),
-                _number(row.wall, 2),
-                bar,
-                "yes" if row.ok else "NO",
-            )
-        )
-    widths = [max([len(line[column]) for line in lines]) for column in range(len(lines[0]))]
-    left = {0, 3}
-    return "\n".join(
-        [
-            "  ".join(
-                [
-                    cell.ljust(width) if column in left else cell.rjust(width)
-                    for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-                ]
-            )
-            for line in lines
-        ]
-    )
-
-
-def _number(value: float | None, digits: int | None = None) -> str:
-    if value is None:
-        return "–"
-    if digits is None:
-        digits = 0 if value >= 1_000 else 1 if value >= 10 or value == int(value) else 3
-    return f"{value:,.{digits}f}"
+from .measure import ROUNDS, measure
+from .peers.table import PEERS, compare, install
+from .rows import collect
+from .tables import peers_table, table
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,7 +20,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAME", action="append", help="run this benchmark only; may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="samples per benchmark (default %(default)s)")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="measure other drivers of agents instead; installs what is missing into .rigs/",
+    )
     given = parser.parse_args(arguments)
+    if given.peers:
+        install()
+        print(peers_table(compare(PEERS, given.rounds)))
+        return 0
     benchmarks = collect()
     unknown = sorted(set(given.only or ()) - {benchmark.name for benchmark in benchmarks})
     if unknown:

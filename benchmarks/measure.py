@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -124,11 +125,20 @@ class Row:
     ok: bool
 
 
-def measure(benchmark: Benchmark, rounds: int = ROUNDS) -> Row:
-    """Take the samples of one benchmark; the medians are judged."""
+def measure(benchmark: Benchmark, rounds: int = ROUNDS, patience: float = math.inf) -> Row:
+    """Take the samples of one benchmark; the medians are judged.
+
+    Args:
+        benchmark: what to measure.
+        rounds: samples.
+        patience: seconds by the clock on the wall after which no further sample is taken; one is taken in any case.
+    """
+    begun = time.monotonic()
     if benchmark.warm_up:
         _take(benchmark)
-    samples = [_take(benchmark) for _ in range(rounds)]
+    samples = [_take(benchmark)]
+    while len(samples) < rounds and time.monotonic() - begun < patience:
+        samples.append(_take(benchmark))
     ours = median([sample.ours for sample in samples])
     floors = [sample.floor for sample in samples if sample.floor is not None]
     ratios = [sample.ours / sample.floor for sample in samples if sample.floor is not None]

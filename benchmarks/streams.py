@@ -44,23 +44,28 @@ DELTA = b"%x\r\n%b\r\n" % (len(_EVENT), _EVENT)
 
 
 @define
-class _Server:
+class Server:
     """Answers every request without end: the first delta at once, the others as the slot of the stream is due."""
 
     slots: list[set[trio.socket.SocketType]] = field(factory=lambda: [set() for _ in range(SLOTS)])
     answered: int = 0
 
     async def serve(self, task_status: trio.TaskStatus[int]) -> None:
-        """Accept connections; starts with the port."""
+        """Accept connections; starts with the port, and closes all in the end."""
         listener = trio.socket.socket()
         await listener.bind(("127.0.0.1", 0))
-        listener.listen(2 * STREAMS)
+        listener.listen(4_096)
         task_status.started(listener.getsockname()[1])
-        with listener:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    connection, _ = await listener.accept()
-                    nursery.start_soon(self._answer, connection)
+        try:
+            with listener:
+                async with trio.open_nursery() as nursery:
+                    while True:
+                        connection, _ = await listener.accept()
+                        nursery.start_soon(self._answer, connection)
+        finally:
+            for slot in self.slots:
+                for connection in slot:
+                    connection.close()
 
     async def _answer(self, connection: trio.socket.SocketType) -> None:
         request = b""
@@ -75,6 +80,9 @@ class _Server:
         except OSError:
             connection.close()
             return
+        except trio.Cancelled:
+            connection.close()
+            raise
         self.slots[self.answered % SLOTS].add(connection)
         self.answered += 1
 
@@ -103,10 +111,10 @@ def own_time() -> float:
     return time.monotonic() - int(waited) / 1e9
 
 
-def _allow_files() -> None:
-    """Each stream is an open file."""
+def allow_files(streams: int) -> None:
+    """Let the process open the three files that each stream takes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(3 * STREAMS, hard)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(3 * streams, hard)), hard))
 
 
 ENOUGH = 0.9
@@ -169,9 +177,9 @@ class _Crowd:
 
 
 async def _crowd() -> _Crowd:
-    _allow_files()
+    allow_files(STREAMS)
     async with trio.open_nursery() as nursery:
-        server = _Server()
+        server = Server()
         port = await nursery.start(server.serve)
         async with OpenAIChat(f"http://127.0.0.1:{port}") as model:
             crowd = _Crowd(model, nursery)
@@ -191,18 +199,19 @@ async def _crowd() -> _Crowd:
     return crowd
 
 
-def _high(values: list[float]) -> float:
+def high(values: list[float]) -> float:
+    """The 99th percentile."""
     return quantiles(values, n=100)[98]
 
 
 async def cancel() -> Sample:
     """From the cancel of one stream to its end."""
-    return Sample(_high((await _crowd()).cancels))
+    return Sample(high((await _crowd()).cancels))
 
 
 async def lag() -> Sample:
     """How long a task waits for its next turn."""
-    return Sample(_high((await _crowd()).late))
+    return Sample(high((await _crowd()).late))
 
 
 BENCHMARKS = [

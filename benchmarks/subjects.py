@@ -12,7 +12,7 @@ from treadle import Agent, AgentOptions, Host, ModelRequest, Tool, ToolRun
 from treadle.models import ArgumentsDelta, BlockEnd, BlockStart, Chunk, Finish, Finished, ModelInfo, TextDelta
 
 INFO = ModelInfo()
-OPTIONS = AgentOptions(provider="bench", model="prebuilt")
+OPTIONS = AgentOptions(provider="bench", model="prebuilt", max_steps_per_turn=None)
 
 
 def text_answer(text: str = "Done.", chunks: int = 1) -> list[Chunk]:

@@ -6,6 +6,7 @@ and ``page``, which do not know each other; ``notebook`` shows objects by means 
 
 from .drawing.units import duration
 from .figures.bars import Bar, Chart, bars_svg
+from .figures.curves import Curve, curves_svg
 from .lifecycle.graph import Transition
 from .lifecycle.svg import svg
 from .lifecycle.text import dot, mermaid, table_markdown
@@ -29,6 +30,7 @@ from .sequence.svg import sequence_svg
 __all__ = [
     "Bar",
     "Chart",
+    "Curve",
     "Passage",
     "Reached",
     "SessionFile",
@@ -38,6 +40,7 @@ __all__ = [
     "Walk",
     "bars_svg",
     "coverage_text",
+    "curves_svg",
     "dot",
     "duration",
     "merge_walks",
