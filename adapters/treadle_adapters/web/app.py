@@ -61,7 +61,7 @@ class Web:
         self.token = made_token() if tokens is None else None
         self._port = port
         self.limits = limits
-        self._desk = Desk(port.host, furnishing, limits, Watching())
+        self._desk = Desk(port.host, furnishing, limits, Watching(limits.output))
         self._attached = False
         self._attaching = anyio.Lock()
         messages = MessageOperations(self._desk)
