@@ -123,7 +123,7 @@ class Watching:
             case ToolCallStarted(call_id=call):
                 self.outputs[session_id] = {**running, call: Output(told.event.seq)}
             case ToolResultAdded(call_id=call) if call in running:
-                self.outputs[session_id] = {id: output for id, output in running.items() if id != call}
+                self.outputs[session_id] = {one: output for one, output in running.items() if one != call}
             case TurnEnd():
                 self.outputs.pop(session_id, None)
             case _:

@@ -31,8 +31,8 @@ class Talkative:
             news, at = self.given[at], at + 1
             if news is None:
                 return f"{name} is over"
-            words = (news,) if isinstance(news, str) else news
-            tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, *words))
+            text, done, total = (news, None, None) if isinstance(news, str) else news
+            tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, text, done, total))
 
 
 def talking() -> tuple[Host, Talkative]:

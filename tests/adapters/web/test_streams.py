@@ -493,7 +493,9 @@ async def test_a_socket_is_closed_once_its_streams_have_said_that_the_server_goe
         last = None
         while not isinstance(told := await web.next(), CloseConnection):
             last = told
-        assert last is not None and (last["event"], last["data"]) == ("bye", {"reason": "draining"})
+        assert last is not None
+        assert (last["event"], last["data"]) == ("bye", {"reason": "draining"})
         assert told.code == 1001
         end = await idle.next()  # it watches nothing
-        assert isinstance(end, CloseConnection) and end.code == 1001
+        assert isinstance(end, CloseConnection)
+        assert end.code == 1001
