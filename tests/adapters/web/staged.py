@@ -60,16 +60,18 @@ class Play:
     """What the served agents play: answers from any thread, and tools.
 
     Attributes:
-        lines: what ``talk`` puts out; a gate, ``talking``, lets them go and then the result.
+        lines: what ``run`` puts out; a gate, ``talking``, lets them go and then the result.
+        result: of ``run``; how many lines they were unless given.
     """
 
     def __init__(self, store: Any = None) -> None:
         self._answers: deque[Any] = deque()
         self.lines: list[str] = []
         self.talking = Gate()
+        self.result = ""
         self.host = Host(store=store if store is not None else MemoryStore(), checks=True)
         self.host.models.register("scripted", ScriptedModel(default=self._next))
-        for made in (self.act, self.look, self.talk):
+        for made in (self.act, self.read_file, self.run):
             self.host.tools.register(tool(made))
         self.host.on(TOOLS_PRE_EXECUTE, self._ask)
 
@@ -84,17 +86,17 @@ class Play:
         """Do it; it is asked first."""
         return f"did {what}"
 
-    async def look(self, path: str) -> str:
+    async def read_file(self, path: str) -> str:
         """Read a file."""
         return f"# {path}\n\ntreadle is a driver core for AI agents, in Python on trio.\n"
 
-    async def talk(self, run: ToolRun, about: str) -> str:
+    async def run(self, run: ToolRun, command: str) -> str:
         """Run something that puts out lines."""
         for number, line in enumerate(self.lines):
             await self.talking.reach(number + 1)
             tell(run.agent.scope, TOOL_PROGRESS, ToolProgress(run.agent, run.call, line))
         await self.talking.reach(len(self.lines) + 1)
-        return f"{about}: {len(self.lines)} lines"
+        return self.result or f"{command}: {len(self.lines)} lines"
 
     async def _ask(self, proposal: Any, _: Any) -> AskCall | AllowCall:
         return AskCall("Really act?") if proposal.call.name == "act" else AllowCall()

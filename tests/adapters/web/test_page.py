@@ -90,7 +90,7 @@ def test_a_session_is_begun_streams_and_survives_a_reload_in_mid_stream(
 
 def test_the_lifecycle_and_the_newest_turn_grow_as_it_runs(page: Page, play: Play) -> None:
     words = Words()
-    play.plays(Answer("I look.", calls=[Call("look", {"path": "README.md"})]), words)
+    play.plays(Answer("I look.", calls=[Call("read_file", {"path": "README.md"})]), words)
     now = "[...document.querySelectorAll('#lifecycle .now')].map(e => e.dataset.state).join()"
     rows = "[...document.querySelectorAll('#lanes .row > span')].map(e => e.textContent)"
     page.say("What is it about?")
@@ -98,7 +98,7 @@ def test_the_lifecycle_and_the_newest_turn_grow_as_it_runs(page: Page, play: Pla
     page.sees("word2")
     page.wait(f"{now} === 'step'")
     page.wait(f"{rows}.length === 7")
-    spans = ["turn 1", "step 1", "model", 'look(path="README.md")', "step 2", "model"]
+    spans = ["turn 1", "step 1", "model", 'read_file(path="README.md")', "step 2", "model"]
     assert page.run(rows) == [*spans, "What is it about?"]
     width = "parseFloat(document.querySelector('#lanes .b-turn').style.width)"
     took = "document.getElementById('of-turn').textContent"
@@ -191,9 +191,9 @@ def test_keys_alone_do_everything_and_the_focus_is_not_lost(page: Page, play: Pl
 
 def test_output_of_a_running_tool_is_seen_as_it_comes_and_after_a_reload(page: Page, play: Play) -> None:
     play.lines, play.talking.let = [f"line {number}\n" for number in range(5)], 0
-    play.plays(Answer(calls=[Call("talk", {"about": "the build"})]), "Built.")
+    play.plays(Answer(calls=[Call("run", {"command": "the build"})]), "Built.")
     page.say("Build")
-    page.sees("talk", ".tool.runs")
+    page.sees("run", ".tool.runs")
     assert page.text(".tool pre:last-child") == ""
     play.talking.let = 2
     page.sees("line 1", ".tool pre:last-child")
@@ -237,7 +237,7 @@ def test_hostile_text_is_text_everywhere(page: Page, play: Play) -> None:
     zalgo, long = "z" + "\u0335" * 300, "x" * 300_000
     play.lines, play.talking.let = [HOSTILE], 1
     play.plays(
-        Answer(HOSTILE, calls=[Call("talk", {"about": HOSTILE}), Call("act", {"what": HOSTILE})], reasoning=HOSTILE),
+        Answer(HOSTILE, calls=[Call("run", {"command": HOSTILE}), Call("act", {"what": HOSTILE})], reasoning=HOSTILE),
         f"{zalgo}\n{long}\n{HOSTILE}",
         "שלום עולם\nand so on",
     )
@@ -373,7 +373,7 @@ def test_it_fits_every_width_can_be_read_and_names_what_can_be_used(
     page: Page, play: Play, browser: Browser, width: int, scheme: str
 ) -> None:
     words = Words("It is about a driver core for agents. " * 8 + "x" * 300)
-    calls = [Call("look", {"path": "README.md"}), Call("act", {"what": "y" * 200})]
+    calls = [Call("read_file", {"path": "README.md"}), Call("act", {"what": "y" * 200})]
     play.plays(Answer("I shall look.", "Which file?", calls=calls), words)
     browser.size(width, 740)
     browser.media(features={"prefers-color-scheme": scheme})

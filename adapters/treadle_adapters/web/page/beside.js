@@ -23,7 +23,7 @@ export class Beside {
   }
 
   get seen() {
-    return this.Lanes && this.session && !document.hidden && this.panel.offsetParent !== null;
+    return this.Lanes && this.session && !document.hidden && !this.panel.hidden;
   }
 
   watch(session) {
@@ -37,12 +37,27 @@ export class Beside {
 
   /** Mark the state that the agent is in; an agent that is not in memory rests. */
   state(name) {
-    for (const element of this.lifecycle.querySelectorAll("[data-state]")) element.classList.toggle("now", this.session !== null && element.dataset.state === (name ?? "idle"));
+    this.now = null;
+    for (const element of this.lifecycle.querySelectorAll("[data-state]")) {
+      const is = this.session !== null && element.dataset.state === (name ?? "idle");
+      element.classList.toggle("now", is);
+      if (is) this.now = element;
+    }
+    this.follow();
+  }
+
+  /** Where the drawing is wider than there is room, show the part with the state. */
+  follow() {
+    if (!this.now || this.panel.hidden) return;
+    const room = this.lifecycle.getBoundingClientRect();
+    const state = this.now.getBoundingClientRect();
+    this.lifecycle.scrollLeft += (state.left + state.right - room.left - room.right) / 2;
   }
 
   /** There is more to tell: ask for it soon. */
   changed() {
     this.due = true;
+    this.follow();
     if (this.asking || !this.seen) return;
     clearTimeout(this.timer);
     this.ask();

@@ -2,7 +2,7 @@
 
 import { Beside } from "./beside.js";
 import { Sessions } from "./sessions.js";
-import { Transcript, make, written } from "./transcript.js";
+import { Transcript, make, pretty, written } from "./transcript.js";
 import { Waiting } from "./waiting.js";
 import { Outbox, Wire, ask, base } from "./wire.js";
 
@@ -31,8 +31,9 @@ let caughtUp = false; // what was before is not read out
 let creating = false;
 
 function trouble(error) {
-  at("trouble").textContent = error ? String(error.message ?? error) : "";
-  if (error && error.status === 401 && !at("door").open) at("door").showModal();
+  const stranger = error?.status === 401;
+  at("trouble").textContent = error && !stranger ? String(error.message ?? error) : "";
+  if (stranger && !at("door").open) at("door").showModal();
 }
 
 async function attempt(work) {
@@ -96,7 +97,8 @@ function showApprovals(pending) {
   at("approvals").replaceChildren(
     ...pending.map((one) => {
       const answer = (approved) => attempt(() => ask("POST", `api/sessions/${session}/approvals/${one.id}`, { approved }));
-      return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("pre", { dir: "auto", tabindex: "0", "aria-label": "What is asked for" }, `${one.tool} ${one.arguments}`),
+      return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("code", { dir: "auto" }, one.tool),
+        make("pre", { dir: "auto", tabindex: "0", "aria-label": "Arguments" }, pretty(one.arguments)),
         make("span", { class: "buttons" }, make("button", { type: "button", class: "main", onclick: () => answer(true) }, "Approve"),
           make("button", { type: "button", onclick: () => answer(false) }, "Refuse")));
     }),

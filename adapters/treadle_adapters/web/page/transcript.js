@@ -16,6 +16,7 @@ const REASONS = {
   completed: "done", aborted: "stopped", error: "failed", blocked: "blocked", interrupted: "interrupted by a crash",
   "max-tokens": "cut off: the output limit",
 };
+const SHORT = 60; // characters of arguments that stand beside a tool's name
 const MOST = 200000; // characters of live output that are shown of one call
 
 export class Transcript {
@@ -125,7 +126,8 @@ export class Transcript {
     const state = make("span", { class: "status" }, "waits");
     const output = make("pre", { dir: "auto", hidden: "", tabindex: "0", "aria-label": "Output" });
     const summary = make("summary", {}, make("strong", { dir: "auto" }, name), " ", make("code", { dir: "auto" }, preview(input)), state);
-    const details = make("details", {}, summary, make("pre", { class: "input", dir: "auto" }, pretty(input)), output);
+    const whole = isPreviewed(input) ? [] : [make("pre", { class: "input", dir: "auto", tabindex: "0", "aria-label": "Arguments" }, pretty(input))];
+    const details = make("details", {}, summary, ...whole, output);
     known = { item: make("li", { class: "tool" }, details), details, state, output, length: 0, over: false };
     this.calls.set(id, known);
     this.add(known.item, seq);
@@ -224,19 +226,25 @@ function thought(text) {
   return make("details", { class: "thought" }, make("summary", {}, "Thoughts"), make("p", { class: "text", dir: "auto" }, text));
 }
 
-/** Arguments on one line: of an object with one short value, that value. */
-function preview(input) {
-  let text = input ?? "";
+/** The only value of arguments that are one text; what is no JSON is shown as it is. */
+function single(input) {
   try {
-    const values = Object.values(JSON.parse(text));
-    if (values.length === 1 && typeof values[0] === "string") [text] = values;
+    const values = Object.values(JSON.parse(input));
+    return values.length === 1 && typeof values[0] === "string" ? values[0] : null;
   } catch {
-    // what is no JSON is shown as it is
+    return input ?? "";
   }
-  return text.replace(/\s+/g, " ").slice(0, 120);
 }
 
-function pretty(input) {
+const preview = (input) => (single(input) ?? input).replace(/\s+/g, " ").slice(0, SHORT);
+
+/** Whether the preview has all of it. */
+const isPreviewed = (input) => single(input) !== null && single(input) === preview(input);
+
+/** Arguments as they are read best. */
+export function pretty(input) {
+  const one = single(input);
+  if (one !== null) return one;
   try {
     return JSON.stringify(JSON.parse(input), null, 2);
   } catch {
