@@ -24,6 +24,7 @@ from .log.file import SessionFile, read_session
 from .log.passages import Reached, passages_of, states_of, walk_of
 from .log.transcript import Teller, transcript
 from .page.document import session_page
+from .page.growing import LivePictures
 from .sequence.mermaid import sequence_mermaid
 from .sequence.svg import sequence_svg
 
@@ -31,6 +32,7 @@ __all__ = [
     "Bar",
     "Chart",
     "Curve",
+    "LivePictures",
     "Passage",
     "Reached",
     "SessionFile",

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,7 +36,7 @@ FLAGS = (
 
 
 class Browser:
-    """One browser with one page. Use it as a context manager: it ends with its profile."""
+    """One browser with one page, and further ones as they are opened. Use it as a context manager: it ends with its profile."""
 
     def __init__(self) -> None:
         assert PROGRAM is not None
@@ -59,6 +59,8 @@ class Browser:
         self._buffer = bytearray()
         self._number = 0
         self._session: str | None = None
+        self.page = ""
+        """The first page."""
         self.told: list[dict[str, Any]] = []
         """Every event the browser sent, in order."""
         self._attach()
@@ -66,9 +68,36 @@ class Browser:
     def _attach(self) -> None:
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        self.page = self._session = self._attached(page["targetId"])
+
+    def _attached(self, target: str) -> str:
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        with self.on(session):
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        return session
+
+    # --- pages --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def on(self, page: str | None) -> Iterator[None]:
+        """What is called within goes to that page; ``None`` is the browser itself."""
+        before, self._session = self._session, page
+        try:
+            yield
+        finally:
+            self._session = before
+
+    @contextmanager
+    def opened(self, width: int = 800, height: int = 600) -> Iterator[str]:
+        """A further page, in a window of its own, so that it is not in the background."""
+        with self.on(None):
+            size = {"width": width, "height": height}
+            target = self.call("Target.createTarget", url="about:blank", newWindow=True, **size)["targetId"]
+            session = self._attached(target)
+        yield session
+        with self.on(None):
+            self.call("Target.closeTarget", targetId=target)
 
     # --- the protocol -------------------------------------------------------------------------------------------------
 
@@ -96,7 +125,7 @@ class Browser:
         end = time.monotonic() + DEADLINE
         while True:
             for event in self.told[since:]:
-                if event.get("method") == method:
+                if event.get("method") == method and event.get("sessionId") == self._session:
                     return event
             self.told.append(self._next(end))
 

@@ -7,6 +7,7 @@ from .access import made_token
 from .app import Web, app
 from .desk import Maintenance, Owner
 from .limits import DEFAULT_LIMITS, Limits
+from .pictures import Pictures
 from .serving import serve
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "Maintenance", "Owner", "Web", "app", "made_token", "serve"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "Maintenance", "Owner", "Pictures", "Web", "app", "made_token", "serve"]

@@ -17,6 +17,7 @@ from .answers import answer, body_of, problem
 from .approvals import Approval
 from .limits import Limits
 from .messages import MessageOperations
+from .pictures import PictureOperations
 from .port import Port
 from .problems import Refused
 from .sessions import Asked, SessionOperations
@@ -62,10 +63,13 @@ class Operation:
     media: str = "application/json"
 
 
-def operations(s: SessionOperations, m: MessageOperations) -> tuple[Operation, ...]:
-    """The table."""
+def operations(s: SessionOperations, m: MessageOperations, p: PictureOperations | None = None) -> tuple[Operation, ...]:
+    """The table; without pictures, what they need is not in it."""
     # fmt: off
-    return (
+    drawn = () if p is None else (
+        Operation("GET",    SESSION + "/turn",            p.turn,    None,       bytes),
+    )
+    return (*drawn,
         Operation("GET",    "/api/sessions",              s.list,    None,       SessionList, query=("limit", "after")),
         Operation("POST",   "/api/sessions",              s.create,  NewSession, SessionView, 201),
         Operation("GET",    SESSION,                      s.get,     None,       SessionView),

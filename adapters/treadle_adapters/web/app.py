@@ -27,7 +27,8 @@ from .limits import DEFAULT_LIMITS, Limits
 from .messages import MessageOperations
 from .openai import Front
 from .openapi import document
-from .page import FILES, page_routes
+from .page import page_files, page_routes
+from .pictures import PictureOperations, Pictures
 from .port import Port, port_of
 from .problems import Refused
 from .sessions import SessionOperations
@@ -37,8 +38,8 @@ from .streams import Place, Stream
 from .turns import Turns
 from .watching import Watching
 
-OPEN = ("/healthz", "/readyz", "/api/openapi.json", *FILES)
-"""What anybody may see."""
+OPEN = ("/healthz", "/readyz", "/api/openapi.json")
+"""What anybody may see, and the page."""
 
 
 class Web:
@@ -57,20 +58,26 @@ class Web:
         tokens: Mapping[str, Owner] | None,
         hosts: Iterable[str] | None,
         limits: Limits,
+        pictures: Pictures | None,
     ) -> None:
         self.token = made_token() if tokens is None else None
         self._port = port
         self.limits = limits
-        self._desk = Desk(port.host, furnishing, limits, Watching())
+        self._desk = Desk(port.host, furnishing, limits, Watching(limits.output))
         self._attached = False
         self._attaching = anyio.Lock()
         messages = MessageOperations(self._desk)
-        self.operations = operations(SessionOperations(self._desk), messages)
+        self.operations = operations(
+            SessionOperations(self._desk),
+            messages,
+            None if pictures is None else PictureOperations(self._desk, pictures),
+        )
+        self._page = page_files(pictures)
         turns = Turns(port, self._desk, messages)
         self._protocols = [*Front(turns, limits).routes(), *Agui(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
         known = Tokens(tokens if tokens is not None else {str(self.token): None})
-        self._guarded = Guard(inner, known, hosts, OPEN, limits)
+        self._guarded = Guard(inner, known, hosts, (*OPEN, *self._page), limits)
         self._lifespan = inner
 
     def _routes(self) -> list[BaseRoute]:
@@ -78,7 +85,7 @@ class Web:
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
             Route("/api/openapi.json", self._described),
-            *page_routes(),
+            *page_routes(self._page),
             Route("/api/login", self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
             Route(SESSION + "/stream", _Streams(self._port, self._desk), methods=["GET"]),
@@ -186,6 +193,7 @@ def app(
     setup: Setup | None = None,
     maintenance: Maintenance | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    pictures: Pictures | None = None,
 ) -> Web:
     """Put a host's agents behind HTTP, as an ASGI application.
 
@@ -201,9 +209,11 @@ def app(
         setup: as ``Agents.create`` takes it.
         maintenance: tasks between turns that clients may ask for, by name.
         limits: what clients may take.
+        pictures: what the page draws the lifecycle and the newest turn with, such as ``treadle_diagrams.LivePictures()``;
+            it shows neither without.
 
     Raises:
         MisuseError: a token is too short, or none is given.
     """
     furnishing = Furnishing(agent_options, setup, maintenance or {})
-    return Web(port_of(host), furnishing, tokens, hosts, limits)
+    return Web(port_of(host), furnishing, tokens, hosts, limits, pictures)

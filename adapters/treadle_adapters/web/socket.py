@@ -1,7 +1,8 @@
 """Streams of many sessions over one WebSocket.
 
 The client says ``{"watch": SESSION, "after": PLACE}`` and ``{"unwatch": SESSION}``; the server says each message of a stream
-as ``{"session", "event", "id", "data"}``. What cannot be served is answered by the event ``problem``.
+as ``{"session", "event", "id", "data"}``. What cannot be served is answered by the event ``problem``. When the server goes down,
+the socket is closed once each of its streams has said so, with 1001: come back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from contextlib import suppress
 
 import anyio
 import msgspec
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from treadle import TreadleError
 
@@ -19,7 +20,10 @@ from .port import Port
 from .problems import Refused, problem_of
 from .shapes import ENCODER
 from .streams import Place, Stream, Told
+from .watching import Ear
 
+EVERYTHING = ""
+"""What a socket itself listens to: no session has this id, so only the end of all streams rings it."""
 MALFORMED = 1007
 GOING_AWAY = 1001
 TOO_LARGE = 1009
@@ -50,16 +54,30 @@ class Socket:
         self._owner = owner
         self._watched: dict[str, anyio.CancelScope] = {}
         self._sending = anyio.Lock()
+        self._ear = Ear(port.bell())
 
     async def serve(self) -> None:
         """Serve it until either side ends it."""
         await self._web.accept()
+        watching = self._desk.watching
+        watching.enter(EVERYTHING, self._ear)
+        try:
+            with suppress(WebSocketDisconnect):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._leave)
+                    try:
+                        await self._listen(tasks)
+                    finally:
+                        tasks.cancel_scope.cancel()
+        finally:
+            watching.leave(EVERYTHING, self._ear)
+
+    async def _leave(self) -> None:
+        """Close it when the server goes down: an open socket would hold the server up for as long as it may take."""
+        while self._ear.closing is None or self._watched:
+            await self._ear.bell.wait()
         with suppress(WebSocketDisconnect):
-            async with anyio.create_task_group() as tasks:
-                try:
-                    await self._listen(tasks)
-                finally:
-                    tasks.cancel_scope.cancel()
+            await self._web.close(GOING_AWAY)
 
     async def _listen(self, tasks: anyio.abc.TaskGroup) -> None:
         while True:
@@ -107,8 +125,11 @@ class Socket:
                     await self._send(session, one)
         if self._watched.get(session) is scope:
             del self._watched[session]
+        self._ear.bell.ring()
 
     async def _send(self, session: str, told: Told) -> None:
         line = ENCODER.encode(_Line(session, told.event, msgspec.Raw(told.data), told.id))
         async with self._sending:
+            if self._web.application_state is not WebSocketState.CONNECTED:
+                return  # it was closed while this waited
             await self._web.send_text(line.decode())

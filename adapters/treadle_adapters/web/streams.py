@@ -6,6 +6,8 @@ Messages of a stream, in the order in which a client is told them:
 - ``frames``: chunks of a live attempt, ``from`` the number of the first one. 0 begins the attempt, also for who joins later;
   any other continues what was told before.
 - ``gone``: a live attempt that was told has ended, and nothing of it is in the log: it failed, or a kill lost it.
+- ``output``: what a running call puts out, from character ``from`` on: the end of what was told before continues it, any other
+  number begins anew. It is told and not recorded: the result, an event, takes its place.
 - ``reset``: the log is not the one that the place was in (a kill lost its end): forget all events, they follow anew.
 - ``state``: what the session is doing now; after everything that the log held when it was asked for.
 - ``approvals``: the calls that wait for approval, all of them.
@@ -21,7 +23,7 @@ from typing import Any, Self
 
 import anyio
 import msgspec
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from treadle import Agent, SessionNotFound
 from treadle.models import Chunk
@@ -32,7 +34,7 @@ from .limits import Limits
 from .port import Port
 from .problems import Refused
 from .shapes import ENCODER
-from .watching import Attempt, Ear, gathered
+from .watching import Attempt, Ear, Output, gathered
 
 
 @frozen
@@ -95,10 +97,21 @@ class Frames(msgspec.Struct, frozen=True, rename="camel"):
     chunks: list[Chunk]
 
 
+class LiveOutput(msgspec.Struct, frozen=True, rename="camel"):
+    """What a running call puts out, and how far it is, where it says so."""
+
+    call_id: str
+    from_: int = msgspec.field(name="from")
+    text: str
+    done: float | None
+    total: float | None
+
+
 @define(eq=False)
 class _Shown:
-    """What a client was told of the session itself."""
+    """What a client was told of the session itself, and of its running calls."""
 
+    outputs: dict[str, Output] = field(factory=dict[str, Output])
     state: tuple[Any, ...] | None = None
     approvals: tuple[Any, ...] = ()
 
@@ -169,11 +182,13 @@ class Stream:
     async def _read(self) -> list[Told]:
         agent = self._port.host.agents.get(self._id)
         attempt = self._desk.watching.attempts.get(self._id)  # before the log, so that its event cannot be missed
+        outputs = self._desk.watching.outputs.get(self._id, {})
         log = await self._log_of(agent)
         told: list[Told] = [] if self._checked else self._check(log)
         whole = self._events(log, told)
         if whole:
             self._frames(attempt, told)
+            self._outputs(outputs, told)
             self._session(agent, told)
             self._finish(agent, log)
         self._more = not whole or (attempt is not None and bool(self._behind(attempt)))
@@ -253,6 +268,22 @@ class Stream:
 
     def _behind(self, attempt: Attempt) -> int:
         return len(attempt.chunks) - (self._chunk or 0) if self._attempt == attempt.id else 0
+
+    # --- running calls ------------------------------------------------------------------------------------------------
+
+    def _outputs(self, running: dict[str, Output], told: list[Told]) -> None:
+        still = self._desk.watching.outputs.get(self._id, {})
+        shown, self._shown.outputs = self._shown.outputs, running
+        for call, output in running.items():
+            before = shown.get(call)
+            if before is None or before.call != output.call:
+                before = Output(output.call)
+            if output == before or call not in still:  # the log told its result while it was looked at
+                continue
+            known = before.start + len(before.text)
+            start = max(known, output.start)
+            news = LiveOutput(call, start, output.text[start - output.start :], output.done, output.total)
+            told.append(Told("output", ENCODER.encode(news), None))
 
     # --- the session itself -------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What streams look at: who watches which session, and what the live attempts have said so far.
+"""What streams look at: who watches which session, what live attempts have said so far, and what running tools put out.
 
 A stream has no queue. It is a place in the log and a place in the live attempt, and both only grow: what a slow reader has
 not read yet costs no memory of its own, and whoever joins in the middle begins at the attempt's first chunk.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 
 from treadle import Host
 from treadle.hooks import (
@@ -22,9 +22,12 @@ from treadle.hooks import (
     AssistantStream,
     FrameChunk,
     FrameStart,
+    SessionEventAdded,
 )
 from treadle.models import ArgumentsDelta, Chunk, ReasoningDelta, TextDelta
+from treadle.session import ToolCallStarted, ToolResultAdded, TurnEnd
 
+from ..progress import TOOL_PROGRESS, ToolProgress
 from .port import Bell
 
 
@@ -40,6 +43,34 @@ class Attempt:
     turn: int
     step: int
     chunks: list[Chunk] = field(factory=lambda: [])
+
+
+@frozen
+class Output:
+    """What a running call has told of itself so far.
+
+    Attributes:
+        call: the number of the event that began it: ids of calls come again.
+        text: its live output, the last part of it where it is long.
+        start: how many characters before it are no longer kept.
+        done: how far it is, in units of its own; ``None`` where that was not said.
+        total: how far it goes, in the same units.
+    """
+
+    call: int
+    text: str = ""
+    start: int = 0
+    done: float | None = None
+    total: float | None = None
+
+    def following(self, news: ToolProgress, most: int) -> Output:
+        """The same with what it told now; at most so many characters are kept."""
+        text = self.text + news.text
+        if news.done is None:
+            return evolve(self, text=text[-most:], start=self.start + max(0, len(text) - most))
+        text += "\n" if news.text else ""  # who tells how far it is speaks in whole lines
+        start = self.start + max(0, len(text) - most)
+        return Output(self.call, text[-most:], start, news.done, news.total)
 
 
 @define(eq=False)
@@ -60,10 +91,16 @@ class Ear:
 
 
 class Watching:
-    """Rings the streams of a session when there is more to tell, and keeps its live attempt."""
+    """Rings the streams of a session when there is more to tell; keeps its live attempt and its calls' live output.
 
-    def __init__(self) -> None:
+    Args:
+        kept: characters of each running call's output that are kept.
+    """
+
+    def __init__(self, kept: int) -> None:
         self.attempts: dict[str, Attempt] = {}
+        self.outputs: dict[str, dict[str, Output]] = {}
+        self._kept = kept
         self._ears: dict[str, tuple[Ear, ...]] = {}
         self._lock = threading.Lock()
         self._closed: str | None = None
@@ -71,10 +108,35 @@ class Watching:
     def attach(self, host: Host) -> None:
         """Listen to every agent of a host; in the host's thread."""
         host.on(ASSISTANT_STREAM, self._frame)
-        for point in (SESSION_EVENT, AGENT_STATUS, AGENT_DISPOSED, MAINTENANCE):
+        host.on(SESSION_EVENT, self._added)
+        host.on(TOOL_PROGRESS, self._progressed)
+        for point in (AGENT_STATUS, AGENT_DISPOSED, MAINTENANCE):
             host.on(point, lambda told: self.ring(told.agent.id))
         host.on(AGENT_CREATED, lambda told: self.ring(told.agent.id))
         host.on(AGENT_DISPOSED, lambda told: self.attempts.pop(told.agent.id, None))
+        host.on(AGENT_DISPOSED, lambda told: self.outputs.pop(told.agent.id, None))
+
+    def _added(self, told: SessionEventAdded) -> None:
+        session_id = told.agent.id
+        running = self.outputs.get(session_id, {})
+        match told.event.data:
+            case ToolCallStarted(call_id=call):
+                self.outputs[session_id] = {**running, call: Output(told.event.seq)}
+            case ToolResultAdded(call_id=call) if call in running:
+                self.outputs[session_id] = {one: output for one, output in running.items() if one != call}
+            case TurnEnd():
+                self.outputs.pop(session_id, None)
+            case _:
+                pass
+        self.ring(session_id)
+
+    def _progressed(self, told: ToolProgress) -> None:
+        """Keep what a running call tells; once its result is there, only that counts."""
+        session_id, call = told.agent.id, told.call.call_id
+        running = self.outputs.get(session_id, {})
+        if call in running:
+            self.outputs[session_id] = {**running, call: running[call].following(told, self._kept)}
+            self.ring(session_id)
 
     def _frame(self, told: AssistantStream) -> None:
         frame, session_id = told.frame, told.agent.id

@@ -16,6 +16,7 @@ from attrs import frozen
 from treadle import Agent, AgentOptions, Host, MisuseError
 from treadle.hooks import Scope
 from treadle_adapters.web import Web, app, serve
+from treadle_diagrams import LivePictures
 
 from ..exits import Exit
 from ..models.routes import route_for
@@ -109,7 +110,7 @@ async def _serve(choices: Choices, place: Place) -> Exit:
         async with _host(choices) as (host, extras):
             tokens = None if place.token is None else {place.token: None}
             names = ("localhost", "127.0.0.1", "::1", *place.names)
-            web = app(host, tokens=tokens, hosts=names, **extras)
+            web = app(host, tokens=tokens, hosts=names, pictures=LivePictures(), **extras)
             await serve(
                 web, place.host, place.port, ready=lambda url: _tell(url, web), until=ending.wait, drain=place.drain
             )

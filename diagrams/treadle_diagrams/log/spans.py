@@ -56,12 +56,19 @@ class Span:
     first: int | None = None
 
 
-def spans_of(events: Iterable[Event]) -> list[Span]:
-    """The spans of a log, in the order in which they began."""
+def spans_of(events: Iterable[Event], *, attempting: bool = False) -> list[Span]:
+    """The spans of a log, in the order in which they began.
+
+    Args:
+        events: the log, or its end from the beginning of a turn on.
+        attempting: whether the model is being asked at its end: a log tells of an attempt once it is over.
+    """
     events = steadied(events)
     reader = _Reader()
     for entry in events:
         reader.take(entry)
+    if attempting and reader.step is not None:
+        reader.attempt()
     spans = [*reader.spans, *_cancels(events, states_of(events))]
     return sorted(spans, key=lambda span: (span.begin.seq, _DEPTH[span.kind]))
 
@@ -118,9 +125,13 @@ class _Reader:
             case _:
                 pass
 
-    def _attempt(self, data: AssistantMessageAdded | AssistantAttempt, at: Mark) -> None:
+    def attempt(self) -> Span:
+        """An attempt was begun after the last event that can have preceded its request."""
         self.attempts += 1
-        span = self._open("attempt", f"attempt {self.attempts}" if self.attempts > 1 else "model", self.sent)
+        return self._open("attempt", f"attempt {self.attempts}" if self.attempts > 1 else "model", self.sent)
+
+    def _attempt(self, data: AssistantMessageAdded | AssistantAttempt, at: Mark) -> None:
+        span = self.attempt()
         began = began_of(data.stream)
         span.first = None if began is None else max(self.sent.time, min(began, at.time))
         if data.interrupted:

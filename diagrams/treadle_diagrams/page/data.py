@@ -37,8 +37,8 @@ def page_data(
         "events": [[entry.time - start, numbers[entry.type]] for entry in events],
         "summaries": {entry.seq: text for entry in events if (text := summary(entry, told.get(entry.seq, ())))},
         "states": [[at.seq, at.state.value, _key(at)] for at in reached],
-        "spans": [_span(span, start) for span in spans],
-        "letters": [_letter(letter, start) for letter in letters],
+        "spans": [span_data(span, start) for span in spans],
+        "letters": [letter_data(letter, start) for letter in letters],
     }
     return embedded(data)
 
@@ -47,14 +47,14 @@ def _mark(at: Mark | None, start: int) -> list[int] | None:
     return None if at is None else [at.seq, at.time - start]
 
 
-def _span(span: Span, start: int) -> list[Any]:
+def span_data(span: Span, start: int) -> list[Any]:
     """Kind, label, begin, end, turn, outcome, time of the first piece."""
     first = None if span.first is None else span.first - start
     begin, end = _mark(span.begin, start), _mark(span.end, start)
     return [span.kind, one_line(span.label, ROOM), begin, end, span.turn, one_line(span.outcome, ROOM), first]
 
 
-def _letter(letter: Letter, start: int) -> list[Any]:
+def letter_data(letter: Letter, start: int) -> list[Any]:
     """Text, sender, way, fate, acceptance, claim, end, turn."""
     words = [one_line(text, ROOM) for text in (letter.text, letter.sender, letter.way, letter.fate)]
     marks = [_mark(at, start) for at in (letter.accepted, letter.claimed, letter.settled)]

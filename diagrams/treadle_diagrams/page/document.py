@@ -33,7 +33,7 @@ from .bars import bars_by_turn, strip_svg
 from .data import page_data
 from .transcript import transcript_html
 
-SCRIPTS = ("page.js", "waterfall.js", "search.js", "keys.js")
+SCRIPTS = ("lanes.js", "page.js", "waterfall.js", "search.js", "keys.js")
 
 
 def session_page(header: SessionHeader, events: Iterable[Event], trouble: str | None = None) -> str:
@@ -47,7 +47,7 @@ def session_page(header: SessionHeader, events: Iterable[Event], trouble: str | 
     told = tuple(events)
     entries, events = transcript(told), steadied(told)
     spans, reached = spans_of(events), states_of(events)
-    style = _static("page.css") + page_stylesheet()
+    style = _static("page.css") + _static("lanes.css") + page_stylesheet()
     script = "\n".join([_static(name) for name in SCRIPTS])
     turns = [(entry.data.turn, entry.seq) for entry in events if isinstance(entry.data, TurnStart)]
     first = events[0].seq if events else 0

@@ -8,10 +8,11 @@ import pytest
 import trio
 
 from tests.adapters.web.served import SERVERS, event_of, served
-from treadle import Answer, Call, Host, MemoryStore, ScriptedModel, tool
+from treadle import Answer, Call, Host, MemoryStore, ScriptedModel, SessionHeader, tool
 from treadle.extensions.compaction import Compaction, SummaryJob
 from treadle.hooks import TOOLS_PRE_EXECUTE, AskCall
 from treadle_adapters.web import Limits
+from treadle_diagrams import LivePictures
 
 pytestmark = pytest.mark.parametrize("kind", SERVERS)
 
@@ -314,3 +315,37 @@ async def test_an_owner_has_no_more_sessions_than_may_be(kind: str) -> None:
         assert (await web.post(f"/api/sessions/{names[0]}/fork", json={})).status_code == 429
         await web.delete(f"/api/sessions/{names[0]}")
         assert (await web.post("/api/sessions", json={})).status_code == 201
+
+
+async def test_the_newest_turn_is_told_to_be_drawn_and_follows_another_log_from_its_beginning(kind: str) -> None:
+    store = MemoryStore()
+    script = (Answer("Look.", calls=[Call("hold")]), "Seen.", "Other.")
+    async with served(scripted(*script, store=store), kind, pictures=LivePictures()) as server, server.client() as web:
+        gate = Gate()
+        server.host.tools.register(tool(gate.hold))
+        name = (await web.post("/api/sessions", json={})).json()["id"]
+        path = f"/api/sessions/{name}/turn"
+        assert (await web.get(path)).json() == {"number": None}
+        await web.post(f"/api/sessions/{name}/messages", json={"text": "Hi"})
+        listener = await server.listen(name)
+        await listener.until(event_of("tool/call"))
+        told = (await web.get(path)).json()
+        assert (told["number"], told["open"]) == (1, True)
+        assert [span[1] for span in told["spans"]] == ["turn 1", "step 1", "model", "hold()"]
+        assert [letter[0] for letter in told["letters"]] == ["Hi"]
+        gate.open()
+        await listener.until(event_of("turn/end"))
+        told = (await web.get(path)).json()
+        assert (told["number"], told["open"], len(told["spans"])) == (1, False, 6)
+        assert (await web.get("/api/sessions/nobody/turn")).json()["code"] == "SESSION_NOT_FOUND"
+        await web.delete(f"/api/sessions/{name}")
+        writer = await store.create(SessionHeader(name, 1_790_000_000_000, "/tmp"))
+        await writer.close()
+        assert (await web.get(path)).json() == {"number": None}
+
+
+async def test_without_anything_to_draw_with_there_is_no_such_resource(kind: str) -> None:
+    async with served(scripted(store=MemoryStore()), kind) as server, server.client() as web:
+        name = (await web.post("/api/sessions", json={})).json()["id"]
+        assert (await web.get(f"/api/sessions/{name}/turn")).status_code == 404
+        assert "/api/sessions/{session}/turn" not in (await web.get("/api/openapi.json")).json()["paths"]

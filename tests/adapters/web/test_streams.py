@@ -486,3 +486,21 @@ async def test_a_socket_of_a_stranger_or_of_another_origin_is_refused(kind: str)
             assert web.rejected == 403
         with suppress(AssertionError):
             await web.close()
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_a_socket_is_closed_once_its_streams_have_said_that_the_server_goes_down(kind: str) -> None:
+    async with served(host_of(), kind) as server:
+        web, idle = await socket(server), await socket(server)
+        await web.say(watch=await session(server))
+        assert (await web.next())["event"] == "state"
+        server.stop.set()
+        last = None
+        while not isinstance(told := await web.next(), CloseConnection):
+            last = told
+        assert last is not None
+        assert (last["event"], last["data"]) == ("bye", {"reason": "draining"})
+        assert told.code == 1001
+        end = await idle.next()  # it watches nothing
+        assert isinstance(end, CloseConnection)
+        assert end.code == 1001

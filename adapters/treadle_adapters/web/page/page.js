@@ -1,22 +1,39 @@
 // The page: which session is shown, what may be done with it, and who may come in.
 
-import { Transcript, make } from "./transcript.js";
+import { Beside } from "./beside.js";
+import { Sessions } from "./sessions.js";
+import { Transcript, make, pretty, written } from "./transcript.js";
+import { Waiting } from "./waiting.js";
 import { Outbox, Wire, ask, base } from "./wire.js";
 
 const at = (id) => document.getElementById(id);
-const transcript = new Transcript(at("transcript"), fork);
-const outbox = new Outbox(showWaiting);
+const transcript = new Transcript(at("transcript"), fork, (words) => caughtUp && (at("spoken").textContent = words.slice(0, 300)));
+const outbox = new Outbox(() => waiting.draw(), trouble);
+const waiting = new Waiting(at("waiting"), {
+  inbox: () => transcript.inbox,
+  unsent: () => outbox.of(session),
+  working: () => working,
+  change: (method, path, body) => attempt(() => ask(method, `api/sessions/${session}/inbox${path}`, body)),
+});
 const wire = new Wire(told, (status) => {
   at("link").textContent = status;
-  if (status === "connected") flush();
+  at("link").dataset.status = status;
+  if (status === "connected") {
+    outbox.send();
+    sessions.refresh();
+  }
 });
+const sessions = new Sessions({ list: at("sessions"), none: at("none"), more: at("more") }, () => session, trouble);
+const beside = new Beside({ panel: at("beside"), lifecycle: at("lifecycle"), caption: at("of-turn"), lanes: at("lanes") }, reveal);
 let session = null;
 let working = false;
-let editing = null; // the message whose text is being changed, with the text so far: what others change meanwhile leaves it alone
+let caughtUp = false; // what was before is not read out
+let creating = false;
 
 function trouble(error) {
-  at("trouble").textContent = error ? String(error.message ?? error) : "";
-  if (error && error.status === 401) at("door").showModal();
+  const stranger = error?.status === 401;
+  at("trouble").textContent = error && !stranger ? String(error.message ?? error) : "";
+  if (stranger && !at("door").open) at("door").showModal();
 }
 
 async function attempt(work) {
@@ -29,37 +46,50 @@ async function attempt(work) {
   }
 }
 
-async function flush() {
-  const error = await outbox.send();
-  if (error && error.status) trouble(error);
-}
-
 // --- what a stream tells ---
 
 function told(event, data) {
   if (event === "event") {
     transcript.event(data);
-    if (data.type === "agent/inbox/spliced") showWaiting();
+    beside.changed();
+    if (data.type === "agent/inbox/spliced") waiting.draw();
     if (data.type === "user/message") showTitle();
-  } else if (event === "frames") transcript.frames(data);
-  else if (event === "gone") transcript.gone(data);
-  else if (event === "reset") transcript.clear();
+    at("welcome").hidden = true;
+  } else if (event === "frames") {
+    if (data.from === 0) beside.changed();
+    transcript.frames(data);
+  } else if (event === "gone") transcript.gone(data);
+  else if (event === "output") transcript.output(data);
+  else if (event === "reset") clear();
   else if (event === "state") showState(data);
   else if (event === "approvals") showApprovals(data);
-  else if (event === "bye" && data.reason === "deleted") show(null);
+  else if (event === "bye" && data.reason === "deleted") leave();
   else if (event === "problem") trouble(data.detail);
 }
 
+function clear() {
+  transcript.clear();
+  waiting.draw();
+}
+
 function showState({ live, state, status }) {
+  const changed = working !== (status === "running");
+  caughtUp = true;
   working = status === "running";
-  at("state").textContent = live ? state : "not in memory";
+  at("state").textContent = !live ? "at rest" : working ? `working · ${state}` : state;
+  at("state").classList.toggle("working", working);
   at("stop").hidden = at("queue").hidden = !working;
   at("send").textContent = working ? "Steer" : "Send";
-  list();
+  at("keys").textContent = working ? "Enter steers · Alt+Enter queues · Escape stops" : "Enter sends · Shift+Enter: new line";
+  beside.state(live ? state : null);
+  if (changed) {
+    waiting.draw();
+    sessions.refresh();
+  }
 }
 
 function showTitle() {
-  at("title").textContent = session ? transcript.title || session : "No session";
+  at("title").textContent = session ? transcript.title || "Untitled" : "New session";
   document.title = session ? `${transcript.title || "session"} – treadle` : "treadle";
 }
 
@@ -67,84 +97,88 @@ function showApprovals(pending) {
   at("approvals").replaceChildren(
     ...pending.map((one) => {
       const answer = (approved) => attempt(() => ask("POST", `api/sessions/${session}/approvals/${one.id}`, { approved }));
-      return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("pre", { dir: "auto" }, `${one.tool} ${one.arguments}`),
-        make("button", { type: "button", onclick: () => answer(true) }, "Approve"), " ",
-        make("button", { type: "button", onclick: () => answer(false) }, "Refuse"));
+      return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("code", { dir: "auto" }, one.tool),
+        make("pre", { dir: "auto", tabindex: "0", "aria-label": "Arguments" }, pretty(one.arguments)),
+        make("span", { class: "buttons" }, make("button", { type: "button", class: "main", onclick: () => answer(true) }, "Approve"),
+          make("button", { type: "button", onclick: () => answer(false) }, "Refuse")));
     }),
   );
 }
 
-function showWaiting() {
-  const queued = transcript.inbox["next-turn"];
-  const change = (method, path, body) => attempt(() => ask(method, `api/sessions/${session}/inbox${path}`, body));
-  const row = (message, buttons) => make("li", {}, make("span", { dir: "auto" }, message.content.map((block) => block.text ?? "").join("")), ...buttons);
-  const button = (label, work) => make("button", { type: "button", onclick: work }, label);
-  const editable = (message, index) => {
-    const path = `/${encodeURIComponent(message.id)}`;
-    const ids = queued.map((one) => one.id);
-    if (editing?.id === message.id) return editor(async (text) => (await change("PATCH", path, { text })) && finish());
-    return row(message, [
-      button("Edit", () => finish({ id: message.id, text: message.content.map((block) => block.text ?? "").join("") })),
-      button("Remove", () => change("DELETE", path)),
-      ...(working ? [button("Send ahead", () => change("POST", `${path}/steer`))] : []),
-      ...(index ? [button("Up", () => change("PUT", "", { ids: [...ids.slice(0, index - 1), message.id, ids[index - 1], ...ids.slice(index + 1)] }))] : []),
-    ]);
-  };
-  const steering = transcript.inbox["next-step"].map((message) => row(message, [button("Remove", () => change("DELETE", `/${encodeURIComponent(message.id)}`))]));
-  const unsent = outbox.of(session).map((one) => make("li", {}, make("span", { dir: "auto" }, one.text), "not sent yet"));
-  if (editing && !queued.some((one) => one.id === editing.id)) editing = null;
-  const rows = [...steering, ...queued.map(editable), ...unsent];
-  const held = at("waiting").contains(document.activeElement) && document.activeElement.matches("textarea");
-  at("waiting").replaceChildren(...(rows.length ? [make("ol", {}, ...rows)] : []));
-  if (held) at("waiting").querySelector("textarea")?.focus();
-}
+// --- where in the transcript one is ---
 
-function finish(next = null) {
-  editing = next;
-  showWaiting();
-  if (editing) at("waiting").querySelector("textarea")?.focus();
-}
+let atEnd = true;
+let moved = -Infinity; // when a person last moved it: what grows or shrinks scrolls as well, and takes nobody away from the end
+const toEnd = () => (at("scroll").scrollTop = at("scroll").scrollHeight);
+for (const kind of ["wheel", "touchmove", "keydown", "pointerdown", "pointermove"])
+  at("scroll").addEventListener(kind, (event) => (kind !== "pointermove" || event.buttons) && (moved = performance.now()), { passive: true });
+at("scroll").addEventListener("scroll", () => {
+  const { scrollHeight, scrollTop, clientHeight } = at("scroll");
+  const near = scrollHeight - scrollTop - clientHeight < 60;
+  if (near || performance.now() - moved < 1000) atEnd = near;
+  at("newest").hidden = atEnd;
+});
+const grown = new ResizeObserver(() => atEnd && toEnd());
+grown.observe(at("transcript"));
+grown.observe(at("scroll"));
+at("newest").addEventListener("click", () => {
+  [atEnd, moved] = [true, -Infinity];
+  toEnd();
+});
 
-function editor(save) {
-  const field = make("textarea", { dir: "auto", "aria-label": "New text", oninput: () => (editing.text = field.value) });
-  field.value = editing.text;
-  return make("li", {}, field, make("button", { type: "button", onclick: () => save(editing.text) }, "Save"), make("button", { type: "button", onclick: () => finish() }, "Leave"));
+function reveal(seq) {
+  const item = transcript.at(seq);
+  if (!item) return;
+  for (const old of document.querySelectorAll(".here")) old.classList.remove("here");
+  item.classList.add("here");
+  if (narrow()) look(false);
+  moved = performance.now();
+  item.scrollIntoView({ block: "center" });
 }
 
 // --- sessions ---
 
-async function list() {
-  const told = await attempt(() => ask("GET", "api/sessions"));
-  if (!told) return;
-  at("sessions").replaceChildren(
-    ...told.sessions.map((one) => make("li", {}, make("a", { href: `#session=${one.id}`, "aria-current": one.id === session ? "page" : null },
-      make("span", { dir: "auto" }, one.title || "untitled"), make("small", {}, `${new Date(one.createdAt).toLocaleString()} ${one.state ?? ""}`)))),
-  );
-}
-
 function show(id) {
   keepDraft();
   session = id;
-  editing = null;
   transcript.clear();
+  waiting.clear();
   showApprovals([]);
+  beside.watch(id);
+  caughtUp = false;
   showState({ live: false, state: null, status: null });
-  at("state").textContent = "";
+  caughtUp = false;
+  at("state").textContent = at("spoken").textContent = "";
   showTitle();
-  showWaiting();
+  trouble(null);
+  at("welcome").hidden = Boolean(id);
   at("download").hidden = at("delete").hidden = !id;
   if (id) {
     at("download").href = `${base}api/sessions/${id}/log`;
     at("download").download = `${id}.jsonl`;
   }
   at("say").value = sessionStorage.getItem(`treadle-draft-${id}`) ?? "";
-  at("side").classList.remove("open");
+  atEnd = true;
+  menu(false);
   wire.watch(id);
+  sessions.refresh();
 }
 
-async function fork(upto) {
+function leave() {
+  history.replaceState(null, "", "#");
+  show(null);
+}
+
+/** Begin a session with the first `upto` events; a prompt that is to be written anew is taken out of it. */
+async function fork(upto, prompt) {
   const made = await attempt(() => ask("POST", `api/sessions/${session}/fork`, { upto }));
-  if (made) location.hash = `session=${made.id}`;
+  if (!made) return;
+  if (prompt) {
+    await ask("DELETE", `api/sessions/${made.id}/inbox/${encodeURIComponent(prompt.id)}`).catch(() => null); // it may have come later
+    sessionStorage.setItem(`treadle-draft-${made.id}`, written(prompt.content));
+  }
+  location.hash = `session=${made.id}`;
+  at("say").focus();
 }
 
 function keepDraft() {
@@ -154,9 +188,11 @@ function keepDraft() {
 
 async function send(mode) {
   const text = at("say").value;
-  if (!text.trim()) return;
+  if (!text.trim() || creating) return;
   if (!session) {
+    creating = true;
     const made = await attempt(() => ask("POST", "api/sessions", {}));
+    creating = false;
     if (!made) return;
     at("say").value = "";
     history.replaceState(null, "", `#session=${made.id}`);
@@ -164,11 +200,40 @@ async function send(mode) {
   }
   at("say").value = "";
   keepDraft();
+  atEnd = true;
+  trouble(null);
   outbox.put(session, text, mode);
-  flush();
 }
 
 const stop = () => session && working && attempt(() => ask("POST", `api/sessions/${session}/cancel`, { keepInbox: true }));
+
+// --- what is shown of the page ---
+
+const narrow = () => matchMedia("(max-width: 70rem)").matches;
+
+function menu(open) {
+  at("side").classList.toggle("open", open);
+  at("menu").setAttribute("aria-expanded", String(open));
+}
+
+function look(open) {
+  at("beside").hidden = !open;
+  at("look").setAttribute("aria-expanded", String(open));
+  if (open) beside.changed();
+}
+
+if (beside.there) {
+  at("look").hidden = false;
+  look(!narrow() && localStorage.getItem("treadle-beside") !== "away");
+  at("look").addEventListener("click", () => {
+    look(at("beside").hidden);
+    localStorage.setItem("treadle-beside", at("beside").hidden ? "away" : "here");
+  });
+  at("away").addEventListener("click", () => {
+    look(false);
+    at("look").focus();
+  });
+}
 
 // --- what a person does ---
 
@@ -184,42 +249,49 @@ at("say").addEventListener("keydown", (event) => {
   event.preventDefault();
   send(event.altKey || !working ? "followup" : "steer");
 });
-addEventListener("keydown", (event) => event.key === "Escape" && !at("door").open && stop());
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.isComposing || at("door").open) return;
+  if (at("side").classList.contains("open")) menu(false);
+  else if (narrow() && !at("beside").hidden) look(false);
+  else stop();
+});
 at("new").addEventListener("click", () => {
-  history.replaceState(null, "", "#");
-  show(null);
+  leave();
   at("say").focus();
 });
 at("delete").addEventListener("click", async () => {
   if (!confirm("Delete this session for good?")) return;
-  if (await attempt(() => ask("DELETE", `api/sessions/${session}`))) {
-    history.replaceState(null, "", "#");
-    show(null);
-  }
+  if (await attempt(() => ask("DELETE", `api/sessions/${session}`))) leave();
 });
-at("menu").addEventListener("click", () => at("menu").setAttribute("aria-expanded", String(at("side").classList.toggle("open"))));
+at("menu").addEventListener("click", () => menu(!at("side").classList.contains("open")));
 addEventListener("hashchange", begin);
-addEventListener("visibilitychange", () => document.hidden || list());
 at("enter").addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (await logIn(at("token").value.trim())) {
-    at("door").close();
-    begin();
+  try {
+    await logIn(at("token").value.trim());
+  } catch (error) {
+    at("stranger").textContent = error.status === 401 ? "The server does not know this token." : error.message;
+    return;
   }
+  at("token").value = at("stranger").textContent = "";
+  at("door").close();
+  trouble(null);
+  begin();
 });
 
-const logIn = (token) => attempt(() => ask("POST", "api/login", undefined, { authorization: `Bearer ${token}` }));
+const logIn = (token) => ask("POST", "api/login", undefined, { authorization: `Bearer ${token}` });
 
 async function begin() {
   const given = new URLSearchParams(location.hash.slice(1));
   if (given.has("token")) {
     const token = given.get("token");
     history.replaceState(null, "", location.pathname);
-    await logIn(token);
+    await attempt(() => logIn(token));
   }
   wire.open();
   const wanted = given.get("session");
   if (wanted !== session || !wanted) show(wanted);
 }
 
+beside.begin();
 begin();

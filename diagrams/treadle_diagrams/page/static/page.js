@@ -1,26 +1,9 @@
-"use strict";
 // The page: which event it stands at, and what follows from that. Everything is set as text, never as markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const last = data.events.length - 1;
 let at = last; // the event the page stands at, counted from 0
-
-function make(tag, kind, text) {
-  const element = document.createElement(tag);
-  if (kind) element.className = kind;
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
-function duration(ms) {
-  const seconds = ms / 1000;
-  if (Math.round(ms) < 1000) return `${Math.round(ms)}ms`;
-  if (seconds < 9.95) return `${seconds.toFixed(1)}s`;
-  for (const [unit, size, limit] of [["s", 1, 60], ["m", 60, 60], ["h", 3600, 24]])
-    if (Math.round(seconds / size) < limit) return `${Math.round(seconds / size)}${unit}`;
-  return `${Math.round(seconds / 86400)}d`;
-}
 
 // The last of `list` whose `place` is not beyond `limit`; -1 if there is none.
 function lastUpTo(list, limit, place) {
