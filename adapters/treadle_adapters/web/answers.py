@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -46,6 +48,21 @@ def _document(found: Problem) -> Response:
     elif found.status in (408, 413):
         made.headers["connection"] = "close"  # what it still sends is not read
     return made
+
+
+@asynccontextmanager
+async def while_there(receive: Receive) -> AsyncGenerator[None]:
+    """Go on for as long as the client is there; when it goes away, what is under way is cancelled."""
+    async with anyio.create_task_group() as tasks:
+
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(until_gone)
+        yield
+        tasks.cancel_scope.cancel()
 
 
 async def body_of(scope: Scope, receive: Receive, limits: Limits) -> bytes:

@@ -19,22 +19,20 @@ from treadle.agent import Setup
 from treadle.asyncio import Bridge
 
 from .access import CALLER, COOKIE_LIFE, Guard, Tokens, cookie_for, cookie_name, made_token
-from .agui import Agui
 from .answers import answer, problem
 from .api import SESSION, operations, routes
 from .desk import Desk, Furnishing, Maintenance, Owner
 from .limits import DEFAULT_LIMITS, Limits
 from .messages import MessageOperations
-from .openai import Front
 from .openapi import document
 from .page import FILES, page_routes
 from .port import Port, port_of
 from .problems import Refused
+from .protocols import Agui, AiSdk, Front, Turns
 from .sessions import SessionOperations
 from .socket import Socket
 from .sse import EventStream
 from .streams import Place, Stream
-from .turns import Turns
 from .watching import Watching
 
 OPEN = ("/healthz", "/readyz", "/api/openapi.json", *FILES)
@@ -67,7 +65,7 @@ class Web:
         messages = MessageOperations(self._desk)
         self.operations = operations(SessionOperations(self._desk), messages)
         turns = Turns(port, self._desk, messages)
-        self._protocols = [*Front(turns, limits).routes(), *Agui(turns, limits).routes()]
+        self._protocols = [route for door in (Front, Agui, AiSdk) for route in door(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
         known = Tokens(tokens if tokens is not None else {str(self.token): None})
         self._guarded = Guard(inner, known, hosts, OPEN, limits)

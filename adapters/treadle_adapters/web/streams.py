@@ -173,7 +173,7 @@ class Stream:
         told: list[Told] = [] if self._checked else self._check(log)
         whole = self._events(log, told)
         if whole:
-            self._frames(attempt, told)
+            self._frames(attempt, log, told)
             self._session(agent, told)
             self._finish(agent, log)
         self._more = not whole or (attempt is not None and bool(self._behind(attempt)))
@@ -231,12 +231,12 @@ class Stream:
 
     # --- the live attempt ---------------------------------------------------------------------------------------------
 
-    def _frames(self, attempt: Attempt | None, told: list[Told]) -> None:
+    def _frames(self, attempt: Attempt | None, log: Sequence[Event], told: list[Told]) -> None:
         live = attempt.id if attempt is not None else None
         if self._attempt is not None and self._attempt != live:
             gone, self._attempt, self._chunk = self._attempt, None, 0
             told.append(Told("gone", ENCODER.encode({"attemptId": gone}), str(self.place)))
-        if attempt is None or self._recorded(attempt):
+        if attempt is None or (self._attempt is None and self._recorded(attempt, log)):
             return
         if self._attempt is None:
             self._chunk = 0
@@ -247,9 +247,9 @@ class Stream:
             frames = Frames(attempt.id, attempt.turn, attempt.step, start, following, chunks)
             told.append(Told("frames", ENCODER.encode(frames), str(self.place)))
 
-    def _recorded(self, attempt: Attempt) -> bool:
-        """Whether the log told its end while the attempt was looked at: its event has everything."""
-        return self._desk.watching.attempts.get(self._id) is not attempt
+    def _recorded(self, attempt: Attempt, log: Sequence[Event]) -> bool:
+        """Whether the client has the event that an attempt ended with: the log is told of it before we are."""
+        return any([getattr(entry.data, "attempt_id", None) == attempt.id for entry in log[attempt.since : self._next]])
 
     def _behind(self, attempt: Attempt) -> int:
         return len(attempt.chunks) - (self._chunk or 0) if self._attempt == attempt.id else 0

@@ -33,12 +33,14 @@ class Attempt:
     """A live attempt: what it has said so far.
 
     Attributes:
+        since: how many events the log had when it began.
         chunks: one per frame, in order; only appended to.
     """
 
     id: str
     turn: int
     step: int
+    since: int
     chunks: list[Chunk] = field(factory=lambda: [])
 
 
@@ -83,7 +85,7 @@ class Watching:
             if attempt is not None and attempt.id == frame.attempt_id:
                 attempt.chunks.append(frame.chunk)
         elif isinstance(frame, FrameStart):
-            self.attempts[session_id] = Attempt(frame.attempt_id, frame.turn, frame.step)
+            self.attempts[session_id] = Attempt(frame.attempt_id, frame.turn, frame.step, len(told.agent.session))
         else:
             self.attempts.pop(session_id, None)
         self.ring(session_id)

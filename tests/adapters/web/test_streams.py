@@ -17,6 +17,7 @@ from tests.adapters.web.served import SERVERS, Listener, Server, served
 from treadle import Answer, Host, MemoryStore, ModelRequest, ScriptedModel
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta
 from treadle_adapters.web import Limits
+from treadle_adapters.web.watching import Attempt
 
 
 class Paced:
@@ -214,6 +215,20 @@ async def test_an_attempt_that_failed_is_in_the_log_or_told_as_gone(kind: str) -
         recorded = [one["data"].get("attemptId") for one in client.events]
         assert attempt in recorded or attempt in client.gone
         assert client.live == {}
+
+
+async def test_an_attempt_is_not_told_again_when_the_log_has_it_before_its_end_is_told() -> None:
+    async with served(host_of("One.")) as server:
+        name = await session(server, "First")
+        client = Client()
+        await follow(client, await server.listen(name), 1)
+        attempt = next(one["data"]["attemptId"] for one in client.events if one["type"] == "assistant/message")
+        watching = server.web._desk.watching  # pyright: ignore[reportPrivateUsage]
+        watching.attempts[name] = Attempt(attempt, 1, 1, 0, [BlockStart(0, "text"), TextDelta(0, "One.")])
+        for place in (None, client.after):
+            listener = await server.listen(name, place)
+            told = await listener.until(lambda told: told["event"] == "state")
+            assert not [one for one in told if one["event"] == "frames"]
 
 
 async def test_a_place_in_an_attempt_that_a_kill_lost_is_answered_by_gone() -> None:
