@@ -297,6 +297,8 @@ class Desk:
         for handle in handles:
             if handle.agent.engine.quiet:
                 self._end_soon(handle.agent.id)
+            else:
+                handle.agent.reserve_turn_admission(ahead=True)  # what waits for a turn keeps its place (D8)
         with trio.move_on_after(seconds):
             for handle in handles:
                 await handle.agent.when_idle()

@@ -16,6 +16,7 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, RejectConnec
 from tests.adapters.web.served import SERVERS, Listener, Server, served
 from treadle import Answer, Host, MemoryStore, ModelRequest, ScriptedModel
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta
+from treadle.session import TurnStart
 from treadle_adapters.web import Limits
 from treadle_adapters.web.watching import Attempt
 
@@ -301,12 +302,15 @@ async def test_draining_lets_a_turn_end_keeps_what_waits_and_says_goodbye(kind: 
                 client.take(await listener.next() or {})
         assert await listener.next() is None
     reasons = [one["data"]["reason"]["kind"] for one in client.events if one["type"] == "turn/end"]
-    assert reasons[0] == "completed"
+    assert reasons == ["completed"]
     stored = await store.open_read(name)
     assert len(client.events) <= len(stored.events)
+    assert [entry.data.turn for entry in stored.events if isinstance(entry.data, TurnStart)] == [1]
     async with served(host_of(store=store)) as server, server.client() as web:
         fate = (await web.get(f"/api/sessions/{name}/messages/waits")).json()
-        assert fate["fate"] in ("pending", "admitted")
+        assert fate["fate"] == "pending"
+        inbox = (await web.get(f"/api/sessions/{name}/inbox")).json()
+        assert [one["id"] for one in inbox["nextTurn"]] == ["waits"]
 
 
 async def test_a_drain_ends_in_time_though_a_turn_does_not_and_a_reader_has_stalled() -> None:
