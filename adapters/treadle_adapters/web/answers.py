@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from treadle import TreadleError
 
@@ -18,6 +18,8 @@ from .limits import Limits
 from .problems import INTERNAL, Problem, Refused, problem_of
 from .shapes import ENCODER
 
+CLEAN = "treadle.clean"
+"""Marks a message of an answer in which no secret can stand any more."""
 LOGGER = logging.getLogger("treadle.web")
 
 
@@ -25,6 +27,15 @@ def answer(value: Any, status: int = 200) -> Response:
     """An answer of JSON; bytes are JSON already."""
     body = value if isinstance(value, bytes) else ENCODER.encode(value)
     return Response(body, status, media_type="application/json")
+
+
+def clean(send: Send) -> Send:
+    """Mark what is sent as holding no secrets: it was made of events and frames that are redacted."""
+
+    async def marked(message: Message) -> None:
+        await send({**message, CLEAN: True} if message["type"] == "http.response.body" else message)
+
+    return marked
 
 
 def problem(error: BaseException) -> Response:

@@ -29,11 +29,11 @@ from .page import FILES, page_routes
 from .port import Port, port_of
 from .problems import Refused
 from .protocols import Agui, AiSdk, Front, Turns
+from .redaction import Redaction
 from .sessions import SessionOperations
 from .socket import Socket
 from .sse import EventStream
 from .streams import Place, Stream
-from .watching import Watching
 
 OPEN = ("/healthz", "/readyz", "/api/openapi.json", *FILES)
 """What anybody may see."""
@@ -59,7 +59,9 @@ class Web:
         self.token = made_token() if tokens is None else None
         self._port = port
         self.limits = limits
-        self._desk = Desk(port.host, furnishing, limits, Watching())
+        known = Tokens(tokens if tokens is not None else {str(self.token): None})
+        redaction = Redaction(known.secrets, port.host)
+        self._desk = Desk(port.host, furnishing, limits, redaction)
         self._attached = False
         self._attaching = anyio.Lock()
         messages = MessageOperations(self._desk)
@@ -67,8 +69,7 @@ class Web:
         turns = Turns(port, self._desk, messages)
         self._protocols = [route for door in (Front, Agui, AiSdk) for route in door(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
-        known = Tokens(tokens if tokens is not None else {str(self.token): None})
-        self._guarded = Guard(inner, known, hosts, OPEN, limits)
+        self._guarded = Guard(inner, known, redaction, hosts, OPEN, limits)
         self._lifespan = inner
 
     def _routes(self) -> list[BaseRoute]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from .answers import while_there
+from .answers import CLEAN, while_there
 from .streams import Stream, Told
 
 RETRY = 1_000
@@ -51,4 +51,4 @@ class EventStream:
 
 
 def _body(data: bytes) -> dict[str, object]:
-    return {"type": "http.response.body", "body": data, "more_body": True}
+    return {"type": "http.response.body", "body": data, "more_body": True, CLEAN: True}

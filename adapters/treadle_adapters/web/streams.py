@@ -25,7 +25,7 @@ from attrs import define, frozen
 
 from treadle import Agent, SessionNotFound
 from treadle.models import Chunk
-from treadle.session import Event, encode_event
+from treadle.session import Event
 
 from .desk import Desk
 from .limits import Limits
@@ -221,7 +221,7 @@ class Stream:
             if size >= self._limits.piece:
                 return False
             entry = log[self._next]
-            data = encode_event(entry)
+            data = self._desk.redaction.event(entry)
             size += len(data)
             self._next, self._time = entry.seq + 1, entry.time
             if self._attempt is not None and getattr(entry.data, "attempt_id", None) == self._attempt:
@@ -265,4 +265,4 @@ class Stream:
         pending = self._desk.approvals.pending(self._id)
         if pending != self._shown.approvals:
             self._shown.approvals = pending
-            told.append(Told("approvals", ENCODER.encode(pending), None))
+            told.append(Told("approvals", self._desk.redaction.body(ENCODER.encode(pending)), None))

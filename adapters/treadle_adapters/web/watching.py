@@ -25,7 +25,9 @@ from treadle.hooks import (
 )
 from treadle.models import ArgumentsDelta, Chunk, ReasoningDelta, TextDelta
 
+from ..models.guard import Guard
 from .port import Bell
+from .redaction import Redaction
 
 
 @define(eq=False)
@@ -34,13 +36,15 @@ class Attempt:
 
     Attributes:
         since: how many events the log had when it began.
-        chunks: one per frame, in order; only appended to.
+        guard: what hides secrets in its chunks.
+        chunks: one or none per frame, in order; only appended to.
     """
 
     id: str
     turn: int
     step: int
     since: int
+    guard: Guard
     chunks: list[Chunk] = field(factory=lambda: [])
 
 
@@ -62,16 +66,22 @@ class Ear:
 
 
 class Watching:
-    """Rings the streams of a session when there is more to tell, and keeps its live attempt."""
+    """Rings the streams of a session when there is more to tell, and keeps its live attempt.
 
-    def __init__(self) -> None:
+    Args:
+        redaction: what chunks pass through before they are kept.
+    """
+
+    def __init__(self, redaction: Redaction) -> None:
         self.attempts: dict[str, Attempt] = {}
+        self._redaction = redaction
         self._ears: dict[str, tuple[Ear, ...]] = {}
         self._lock = threading.Lock()
         self._closed: str | None = None
 
     def attach(self, host: Host) -> None:
         """Listen to every agent of a host; in the host's thread."""
+        self._redaction.refresh()
         host.on(ASSISTANT_STREAM, self._frame)
         for point in (SESSION_EVENT, AGENT_STATUS, AGENT_DISPOSED, MAINTENANCE):
             host.on(point, lambda told: self.ring(told.agent.id))
@@ -83,9 +93,13 @@ class Watching:
         if isinstance(frame, FrameChunk):
             attempt = self.attempts.get(session_id)
             if attempt is not None and attempt.id == frame.attempt_id:
-                attempt.chunks.append(frame.chunk)
+                attempt.chunks.extend(attempt.guard.passed([frame.chunk]))
         elif isinstance(frame, FrameStart):
-            self.attempts[session_id] = Attempt(frame.attempt_id, frame.turn, frame.step, len(told.agent.session))
+            self._redaction.refresh()
+            guard = self._redaction.guard()
+            self.attempts[session_id] = Attempt(
+                frame.attempt_id, frame.turn, frame.step, len(told.agent.session), guard
+            )
         else:
             self.attempts.pop(session_id, None)
         self.ring(session_id)

@@ -17,6 +17,8 @@ from tests.adapters.web.served import SERVERS, Listener, Server, served
 from treadle import Answer, Host, MemoryStore, ModelRequest, ScriptedModel
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta
 from treadle.session import TurnStart
+from treadle_adapters.http.redaction import Secrets
+from treadle_adapters.models.guard import Guard
 from treadle_adapters.web import Limits
 from treadle_adapters.web.watching import Attempt
 
@@ -225,7 +227,9 @@ async def test_an_attempt_is_not_told_again_when_the_log_has_it_before_its_end_i
         await follow(client, await server.listen(name), 1)
         attempt = next(one["data"]["attemptId"] for one in client.events if one["type"] == "assistant/message")
         watching = server.web._desk.watching  # pyright: ignore[reportPrivateUsage]
-        watching.attempts[name] = Attempt(attempt, 1, 1, 0, [BlockStart(0, "text"), TextDelta(0, "One.")])
+        watching.attempts[name] = Attempt(
+            attempt, 1, 1, 0, Guard(Secrets(())), [BlockStart(0, "text"), TextDelta(0, "One.")]
+        )
         for place in (None, client.after):
             listener = await server.listen(name, place)
             told = await listener.until(lambda told: told["event"] == "state")

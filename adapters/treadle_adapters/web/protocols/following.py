@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from starlette.types import Receive, Send
 
-from ..answers import while_there
+from ..answers import CLEAN, while_there
 from ..shapes import ENCODER
 from ..sse import HEADERS
 from .turn import Item, Turn
@@ -63,4 +63,4 @@ async def follow(
 
 
 async def _send(send: Send, told: list[bytes]) -> None:
-    await send({"type": "http.response.body", "body": b"".join(told), "more_body": True})
+    await send({"type": "http.response.body", "body": b"".join(told), "more_body": True, CLEAN: True})
