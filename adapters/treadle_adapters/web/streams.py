@@ -9,9 +9,11 @@ Messages of a stream, in the order in which a client is told them:
 - ``reset``: the log is not the one that the place was in (a kill lost its end): forget all events, they follow anew.
 - ``state``: what the session is doing now; after everything that the log held when it was asked for.
 - ``approvals``: the calls that wait for approval, all of them.
+- ``slow``: the client took so many ``seconds`` for what it was told last, and is so many events ``behind``.
 - ``bye``: the stream ends; ``reason`` is ``draining`` or ``deleted``.
 
-A slow reader misses nothing: what it has not read is gathered into larger pieces.
+A slow reader misses nothing: what it has not read is gathered into larger pieces. It is told that it is slow, and may read
+on, or leave and come back to its place.
 """
 
 from __future__ import annotations
@@ -126,6 +128,7 @@ class Stream:
         self._shown = _Shown()
         self._ear = Ear(port.bell())
         self._read_at = 0.0
+        self._told_at: float | None = None
         self._more = True
 
     def __enter__(self) -> Self:
@@ -150,6 +153,15 @@ class Stream:
         Raises:
             TreadleError: the log cannot be read.
         """
+        told_at, self._told_at = self._told_at, None
+        late = 0.0 if told_at is None else anyio.current_time() - told_at
+        told = await self._following()
+        if told and late > self._limits.slow:
+            told.insert(0, self._slow(late))
+        self._told_at = anyio.current_time()
+        return told
+
+    async def _following(self) -> list[Told]:
         while True:
             if not self._more:
                 rung = False
@@ -181,6 +193,10 @@ class Stream:
             reason = self._ear.closing
             told.append(Told("bye", ENCODER.encode({"reason": reason}), str(self.place)))
         return told
+
+    def _slow(self, seconds: float) -> Told:
+        behind = len(self._log) - self._next if self._log is not None else 0
+        return Told("slow", ENCODER.encode({"seconds": round(seconds, 3), "behind": behind}))
 
     # --- the log ------------------------------------------------------------------------------------------------------
 

@@ -339,9 +339,9 @@ async def test_a_drain_ends_in_time_though_a_turn_does_not_and_a_reader_has_stal
             assert client.events[-1]["data"]["reason"]["kind"] == "aborted"
 
 
-async def test_a_stalled_reader_delays_nobody() -> None:
+async def test_a_stalled_reader_delays_nobody_is_told_and_misses_nothing() -> None:
     big = Answer(" ".join(["word" * 50] * 5_000))
-    async with served(host_of(*[big] * 3), stalled=30) as server:
+    async with served(host_of(*[big] * 3), stalled=30, limits=Limits(slow=0.001)) as server:
         name = await session(server)
         stalled = await server.listen(name)
         await stalled.next()
@@ -352,13 +352,16 @@ async def test_a_stalled_reader_delays_nobody() -> None:
             await follow(client, listener, turn + 1)
         # it goes on where it was, and misses nothing
         slow = Client()
+        warned: list[Any] = []
         while slow.turns < 3:
             told = await stalled.next()
             assert told is not None
+            warned += [told["data"]] if told["event"] == "slow" else []
             if told["event"] == "event" and not slow.events and told["data"]["seq"]:
                 slow.events = client.events[: told["data"]["seq"]]
             slow.take(told)
         assert slow.events == client.events
+        assert any(one["seconds"] > 0.001 and one["behind"] >= 0 for one in warned)
 
 
 async def test_a_deleted_session_ends_its_streams_with_a_word() -> None:
