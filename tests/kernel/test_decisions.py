@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.test_kernel import FAILURE, feed, in_admission, in_request, in_tools
+from tests.kernel.test_kernel import ANSWER, FAILURE, feed, in_admission, in_request, in_tools
 from tests.stage import message, note
 from treadle import AgentBusy, ByUser, State
 from treadle.errors import InvalidTrigger
@@ -142,6 +142,54 @@ def test_nothing_can_be_reserved_while_a_replay_is_due() -> None:
             kernel.receive(given)
     feed(kernel, i.Replayed())
     assert kernel.state is State.ADMISSION
+
+
+def at_turn_end() -> Kernel:
+    """A turn that has nothing left to do, while a message waits for the next one; admission is reserved ahead."""
+    kernel = in_request()
+    feed(kernel, i.Deliver(note("t"), "next-turn", True), i.Reserve(ahead=True), i.Answered(ANSWER), i.Proceeded())
+    return kernel
+
+
+@pytest.mark.rule("D8")
+def test_a_reservation_ahead_lets_the_turn_end_and_no_further_one_opens_before_the_release() -> None:
+    kernel = at_turn_end()
+    feed(kernel, i.Stopped())
+    assert (kernel.state, kernel.latched, waking(kernel)) == (State.IDLE, True, ["t"])
+    assert not kernel.quiet
+    feed(kernel, i.Unreserve())
+    assert (kernel.state, waking(kernel)) == (State.ADMISSION, [])
+
+
+@pytest.mark.rule("D8")
+def test_a_reservation_ahead_that_is_released_before_the_turn_ends_holds_nothing_back() -> None:
+    kernel = at_turn_end()
+    feed(kernel, i.Unreserve(), i.Stopped())
+    assert (kernel.state, waking(kernel)) == (State.ADMISSION, [])
+
+
+@pytest.mark.rule("D8")
+def test_what_a_turn_held_ahead_leaves_is_kept_by_a_dispose() -> None:
+    kernel = at_turn_end()
+    effects = feed(kernel, i.Stopped(), i.Dispose(keep_inbox=True))
+    assert (kernel.state, waking(kernel)) == (State.DISPOSED, ["t"])
+    assert not [one for one in told(effects) if one.startswith(("TurnStart", "InboxSpliced", "Discarded"))]
+
+
+@pytest.mark.rule("D8")
+def test_admission_is_reserved_ahead_once_and_of_a_turn_alone() -> None:
+    reserved, maintaining, leaving, plain = in_request(), Kernel(), in_request(), in_request()
+    feed(reserved, i.Reserve(ahead=True))
+    feed(maintaining, i.BeginMaintenance())
+    feed(leaving, i.Dispose())
+    for kernel in (reserved, maintaining, leaving):
+        with pytest.raises(AgentBusy):
+            kernel.receive(i.Reserve(ahead=True))
+    with pytest.raises(AgentBusy):
+        plain.receive(i.Reserve())
+    idle = Kernel()
+    feed(idle, i.Reserve(ahead=True))
+    assert idle.reserved
 
 
 @pytest.mark.rule("M3")

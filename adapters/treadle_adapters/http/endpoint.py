@@ -113,9 +113,12 @@ class Endpoint:
 
         Values that are words rather than secrets are left alone, or the answers would lose them.
         """
+        return secrets_of(self.secrets_in_answers(), SHORTEST_IN_ANSWERS)
+
+    def secrets_in_answers(self) -> tuple[str, ...]:
+        """What ``hidden_in_answers`` hides."""
         values = (*self._told_secret, *self.credential.secrets())
-        secret = [value for value in values if len(value) >= 12 or any([each.isdigit() for each in value])]
-        return secrets_of(tuple(secret), SHORTEST_IN_ANSWERS)
+        return tuple([value for value in values if len(value) >= 12 or any([each.isdigit() for each in value])])
 
     async def ready(self) -> None:
         """Have made what the first request of a process needs, so that no wait for the server counts it."""

@@ -118,6 +118,10 @@ class HTTPModel(ABC):
         """See ``ModelAdapter.name``."""
         return self._name
 
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be served to others, as far as it is known now: keys, and headers that say they are secret (X1)."""
+        return self._endpoint.secrets_in_answers()
+
     @property
     def retry_policy(self) -> RetryPolicy | None:
         """See ``ModelAdapter.retry_policy``."""

@@ -17,10 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treadle import MisuseError
 
-from .answers import problem
+from .answers import CLEAN, problem
 from .desk import Owner
 from .limits import Limits
 from .problems import Refused
+from .redaction import Redaction
 
 CALLER = "treadle.caller"
 """Where a request's scope holds its ``Caller``."""
@@ -61,6 +62,9 @@ class Caller:
 class Tokens:
     """The tokens that are let in, and whose each is.
 
+    Attributes:
+        secrets: the tokens, and the cookies that stand for them.
+
     Raises:
         MisuseError: a token is shorter than 16 characters, or none is given.
     """
@@ -72,7 +76,7 @@ class Tokens:
             raise MisuseError(
                 f"a token needs {SHORTEST_TOKEN} characters of ASCII or more; secrets.token_urlsafe() makes one"
             )
-        self.values = tuple(owners)
+        self.secrets = (*owners, *map(cookie_for, owners))
         self._by_token = {_digest(token): owner for token, owner in owners.items()}
         self._by_cookie = {_digest(cookie_for(token)): owner for token, owner in owners.items()}
 
@@ -127,16 +131,24 @@ class Guard:
     Args:
         inner: what is guarded.
         tokens: who is let in.
+        redaction: hides secrets in what is answered.
         hosts: the names under which the server may be called; loopback's unless given.
         open: paths that anybody may see.
         limits: how many requests and streams there may be.
     """
 
     def __init__(
-        self, inner: ASGIApp, tokens: Tokens, hosts: Iterable[str] | None, open: Iterable[str], limits: Limits
+        self,
+        inner: ASGIApp,
+        tokens: Tokens,
+        redaction: Redaction,
+        hosts: Iterable[str] | None,
+        open: Iterable[str],
+        limits: Limits,
     ) -> None:
         self._inner = inner
         self._tokens = tokens
+        self._redaction = redaction
         self._hosts = frozenset(map(str.lower, hosts if hosts is not None else LOOPBACK))
         self._open = frozenset(open)
         self._limits = limits
@@ -147,7 +159,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or one socket."""
         headers = Headers(scope=scope)
-        sealed = _sealed(send) if scope["type"] == "http" else send
+        sealed = _sealed(send, self._redaction) if scope["type"] == "http" else send
         try:
             self._check_sender(scope, headers)
             path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -226,8 +238,9 @@ def _check_same_origin(scope: Scope, headers: Headers) -> None:
         raise Refused(403, "WRONG_ORIGIN", "a request with the page's cookie must name its origin")
 
 
-def _sealed(send: Send) -> Send:
-    """Add the security headers to whatever is answered."""
+def _sealed(send: Send, redaction: Redaction) -> Send:
+    """Add the security headers to whatever is answered, and hide secrets in it."""
+    held: list[Message] = []
 
     async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -235,6 +248,16 @@ def _sealed(send: Send) -> Send:
             for name, value in SECURITY:
                 headers[name] = value
             headers.setdefault("cache-control", "no-store")
+            if "content-length" in headers:
+                held.append(message)  # until the length is known
+                return
+        elif not message.pop(CLEAN, False) and message.get("body"):
+            hidden = redaction.body(message["body"])
+            if held and hidden is not message["body"]:
+                MutableHeaders(scope=held[0])["content-length"] = str(len(hidden))
+            message["body"] = hidden
+        if held:
+            await send(held.pop())
         await send(message)
 
     return sealed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from treadle import TreadleError
 
@@ -16,6 +18,8 @@ from .limits import Limits
 from .problems import INTERNAL, Problem, Refused, problem_of
 from .shapes import ENCODER
 
+CLEAN = "treadle.clean"
+"""Marks a message of an answer in which no secret can stand any more."""
 LOGGER = logging.getLogger("treadle.web")
 
 
@@ -23,6 +27,15 @@ def answer(value: Any, status: int = 200) -> Response:
     """An answer of JSON; bytes are JSON already."""
     body = value if isinstance(value, bytes) else ENCODER.encode(value)
     return Response(body, status, media_type="application/json")
+
+
+def clean(send: Send) -> Send:
+    """Mark what is sent as holding no secrets: it was made of events and frames that are redacted."""
+
+    async def marked(message: Message) -> None:
+        await send({**message, CLEAN: True} if message["type"] == "http.response.body" else message)
+
+    return marked
 
 
 def problem(error: BaseException) -> Response:
@@ -46,6 +59,21 @@ def _document(found: Problem) -> Response:
     elif found.status in (408, 413):
         made.headers["connection"] = "close"  # what it still sends is not read
     return made
+
+
+@asynccontextmanager
+async def while_there(receive: Receive) -> AsyncGenerator[None]:
+    """Go on for as long as the client is there; when it goes away, what is under way is cancelled."""
+    async with anyio.create_task_group() as tasks:
+
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(until_gone)
+        yield
+        tasks.cancel_scope.cancel()
 
 
 async def body_of(scope: Scope, receive: Receive, limits: Limits) -> bytes:

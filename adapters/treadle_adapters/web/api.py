@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from .access import CALLER
-from .answers import answer, body_of, problem
+from .answers import answer, body_of, clean, problem
 from .approvals import Approval
 from .limits import Limits
 from .messages import MessageOperations
@@ -106,7 +106,8 @@ class Endpoint:
             response = await self._answered(scope, receive)
         except Exception as error:
             response = problem(error)
-        await response(scope, receive, send)
+        by_events = self.by_method["GET"].gives is bytes if scope["method"] == "GET" else False
+        await response(scope, receive, clean(send) if by_events else send)
 
     async def _answered(self, scope: Scope, receive: Receive) -> Any:
         operation = self.by_method["GET" if scope["method"] == "HEAD" else scope["method"]]

@@ -19,24 +19,22 @@ from treadle.agent import Setup
 from treadle.asyncio import Bridge
 
 from .access import CALLER, COOKIE_LIFE, Guard, Tokens, cookie_for, cookie_name, made_token
-from .agui import Agui
 from .answers import answer, problem
 from .api import SESSION, operations, routes
 from .desk import Desk, Furnishing, Maintenance, Owner
 from .limits import DEFAULT_LIMITS, Limits
 from .messages import MessageOperations
-from .openai import Front
 from .openapi import document
 from .page import page_files, page_routes
 from .pictures import PictureOperations, Pictures
 from .port import Port, port_of
 from .problems import Refused
+from .protocols import Agui, AiSdk, Front, Turns
+from .redaction import Redaction
 from .sessions import SessionOperations
 from .socket import Socket
 from .sse import EventStream
 from .streams import Place, Stream
-from .turns import Turns
-from .watching import Watching
 
 OPEN = ("/healthz", "/readyz", "/api/openapi.json")
 """What anybody may see, and the page."""
@@ -63,7 +61,9 @@ class Web:
         self.token = made_token() if tokens is None else None
         self._port = port
         self.limits = limits
-        self._desk = Desk(port.host, furnishing, limits, Watching(limits.output))
+        known = Tokens(tokens if tokens is not None else {str(self.token): None})
+        redaction = Redaction(known.secrets, port.host)
+        self._desk = Desk(port.host, furnishing, limits, redaction)
         self._attached = False
         self._attaching = anyio.Lock()
         messages = MessageOperations(self._desk)
@@ -74,10 +74,9 @@ class Web:
         )
         self._page = page_files(pictures)
         turns = Turns(port, self._desk, messages)
-        self._protocols = [*Front(turns, limits).routes(), *Agui(turns, limits).routes()]
+        self._protocols = [route for door in (Front, Agui, AiSdk) for route in door(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
-        known = Tokens(tokens if tokens is not None else {str(self.token): None})
-        self._guarded = Guard(inner, known, hosts, (*OPEN, *self._page), limits)
+        self._guarded = Guard(inner, known, redaction, hosts, (*OPEN, *self._page), limits)
         self._lifespan = inner
 
     def _routes(self) -> list[BaseRoute]:

@@ -21,6 +21,7 @@ from treadle.session import StoredSession, TurnEnd, session_id
 from .approvals import Approvals
 from .limits import Limits
 from .problems import Refused, not_there
+from .redaction import Redaction
 from .watching import Watching
 
 ORIGIN = "web:"
@@ -64,15 +65,16 @@ class Desk:
         host: the host, entered.
         furnishing: what agents are made with.
         limits: what clients may take.
-        watching: who watches what.
+        redaction: hides secrets in what is told.
     """
 
-    def __init__(self, host: Host, furnishing: Furnishing, limits: Limits, watching: Watching) -> None:
+    def __init__(self, host: Host, furnishing: Furnishing, limits: Limits, redaction: Redaction) -> None:
         self.host = host
         self.furnishing = furnishing
         self.limits = limits
-        self.watching = watching
-        self.approvals = Approvals(watching.ring)
+        self.redaction = redaction
+        self.watching = Watching(redaction, limits.output)
+        self.approvals = Approvals(self.watching.ring)
         self.draining = False
         self._handles: OrderedDict[str, AgentHandle] = OrderedDict()
         self._making = 0
@@ -297,6 +299,8 @@ class Desk:
         for handle in handles:
             if handle.agent.engine.quiet:
                 self._end_soon(handle.agent.id)
+            else:
+                handle.agent.reserve_turn_admission(ahead=True)  # what waits for a turn keeps its place (D8)
         with trio.move_on_after(seconds):
             for handle in handles:
                 await handle.agent.when_idle()

@@ -22,6 +22,7 @@ class Limits:
         gather: seconds for which deltas wait for company before a stream tells them.
         piece: bytes that a stream reads at a time, at least one event; what waits beyond stays in the log.
         output: characters of each running call's live output that are kept for whoever looks; older ones are left out.
+        slow: seconds that a reader may take for a piece before it is told that it is slow.
         heartbeat: seconds of silence after which a stream says that it lives.
         wait: the longest wait for a message's fate, in seconds.
     """
@@ -37,6 +38,7 @@ class Limits:
     gather: float = field(default=0.02, validator=ge(0))
     piece: int = field(default=64 * 1024, validator=gt(0))
     output: int = field(default=64 * 1024, validator=gt(0))
+    slow: float = field(default=2.0, validator=ge(0))
     heartbeat: float = field(default=15.0, validator=gt(0))
     wait: float = field(default=60.0, validator=gt(0))
 

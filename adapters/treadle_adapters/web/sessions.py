@@ -10,7 +10,7 @@ import trio
 from attrs import field, frozen
 
 from treadle import message
-from treadle.session import encode_event, encode_header, new_id
+from treadle.session import encode_header, new_id
 
 from .approvals import Approval
 from .desk import ORIGIN, Desk, Owner
@@ -150,7 +150,7 @@ class SessionOperations:
 
     async def log(self, asked: Asked) -> bytes:
         """The whole log as JSON lines, header first: what ``treadle show`` and ``treadle check`` read."""
-        desk, name = self._desk, asked.session
+        desk, name, hidden = self._desk, asked.session, self._desk.redaction
         await desk.check(asked.owner, name)
         agent = desk.host.agents.get(name)
         if agent is not None:
@@ -159,7 +159,9 @@ class SessionOperations:
             stored = await desk.stored(name)
             header, events = stored.header, list(stored.events)
         return await trio.to_thread.run_sync(
-            lambda: b"".join([line + b"\n" for line in (encode_header(header), *map(encode_event, events))])
+            lambda: b"".join(
+                [line + b"\n" for line in (hidden.body(encode_header(header)), *map(hidden.event, events))]
+            )
         )
 
     async def events(self, asked: Asked) -> bytes:
@@ -170,7 +172,7 @@ class SessionOperations:
         log = agent.session.events if agent is not None else (await desk.stored(name)).events
         start = asked.number("from", 0, 1 << 60)
         piece = log[start : start + asked.number("limit", PAGE, LARGEST_PAGE)]
-        return b"[" + b",".join(map(encode_event, piece)) + b"]"
+        return b"[" + b",".join(map(desk.redaction.event, piece)) + b"]"
 
     async def cancel(self, asked: Asked) -> SessionView:
         """Stop the turn or task under way; what was said so far is kept (C1)."""

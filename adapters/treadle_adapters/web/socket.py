@@ -105,7 +105,7 @@ class Socket:
             if session not in self._watched and len(self._watched) >= self._desk.limits.watched:
                 raise Refused(429, "TOO_MANY_WATCHED", "this socket watches as many sessions as it may")
         except TreadleError as error:
-            await self._send(session, Told("problem", ENCODER.encode(problem_of(error))))
+            await self._send(session, self._problem(error))
             return
         if session in self._watched:
             self._watched.pop(session).cancel()
@@ -119,13 +119,16 @@ class Socket:
                 try:
                     told = await stream.next()
                 except TreadleError as error:
-                    told, over = [Told("problem", ENCODER.encode(problem_of(error)))], True
+                    told, over = [self._problem(error)], True
                 over = over or (bool(told) and told[-1].event == "bye")
                 for one in told:
                     await self._send(session, one)
         if self._watched.get(session) is scope:
             del self._watched[session]
         self._ear.bell.ring()
+
+    def _problem(self, error: TreadleError) -> Told:
+        return Told("problem", self._desk.redaction.body(ENCODER.encode(problem_of(error))))
 
     async def _send(self, session: str, told: Told) -> None:
         line = ENCODER.encode(_Line(session, told.event, msgspec.Raw(told.data), told.id))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import anyio
 from starlette.types import Receive, Scope, Send
 
+from .answers import CLEAN, while_there
 from .streams import Stream, Told
 
 RETRY = 1_000
@@ -38,14 +38,7 @@ class EventStream:
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        async with anyio.create_task_group() as tasks:
-
-            async def until_gone() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(until_gone)
+        async with while_there(receive):
             with self._stream:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
                 await send(_body(b"retry: %d\n\n" % RETRY))
@@ -55,8 +48,7 @@ class EventStream:
                     over = bool(told) and told[-1].event == "bye"
                     await send(_body(encoded(told)))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
-            tasks.cancel_scope.cancel()
 
 
 def _body(data: bytes) -> dict[str, object]:
-    return {"type": "http.response.body", "body": data, "more_body": True}
+    return {"type": "http.response.body", "body": data, "more_body": True, CLEAN: True}

@@ -11,9 +11,11 @@ Messages of a stream, in the order in which a client is told them:
 - ``reset``: the log is not the one that the place was in (a kill lost its end): forget all events, they follow anew.
 - ``state``: what the session is doing now; after everything that the log held when it was asked for.
 - ``approvals``: the calls that wait for approval, all of them.
+- ``slow``: the client took so many ``seconds`` for what it was told last, and is so many events ``behind``.
 - ``bye``: the stream ends; ``reason`` is ``draining`` or ``deleted``.
 
-A slow reader misses nothing: what it has not read is gathered into larger pieces.
+A slow reader misses nothing: what it has not read is gathered into larger pieces. It is told that it is slow, and may read
+on, or leave and come back to its place.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from attrs import define, field, frozen
 
 from treadle import Agent, SessionNotFound
 from treadle.models import Chunk
-from treadle.session import Event, encode_event
+from treadle.session import Event
 
 from .desk import Desk
 from .limits import Limits
@@ -139,6 +141,7 @@ class Stream:
         self._shown = _Shown()
         self._ear = Ear(port.bell())
         self._read_at = 0.0
+        self._told_at: float | None = None
         self._more = True
 
     def __enter__(self) -> Self:
@@ -163,6 +166,15 @@ class Stream:
         Raises:
             TreadleError: the log cannot be read.
         """
+        told_at, self._told_at = self._told_at, None
+        late = 0.0 if told_at is None else anyio.current_time() - told_at
+        told = await self._following()
+        if told and late > self._limits.slow:
+            told.insert(0, self._slow(late))
+        self._told_at = anyio.current_time()
+        return told
+
+    async def _following(self) -> list[Told]:
         while True:
             if not self._more:
                 rung = False
@@ -187,7 +199,7 @@ class Stream:
         told: list[Told] = [] if self._checked else self._check(log)
         whole = self._events(log, told)
         if whole:
-            self._frames(attempt, told)
+            self._frames(attempt, log, told)
             self._outputs(outputs, told)
             self._session(agent, told)
             self._finish(agent, log)
@@ -196,6 +208,10 @@ class Stream:
             reason = self._ear.closing
             told.append(Told("bye", ENCODER.encode({"reason": reason}), str(self.place)))
         return told
+
+    def _slow(self, seconds: float) -> Told:
+        behind = len(self._log) - self._next if self._log is not None else 0
+        return Told("slow", ENCODER.encode({"seconds": round(seconds, 3), "behind": behind}))
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
@@ -236,7 +252,7 @@ class Stream:
             if size >= self._limits.piece:
                 return False
             entry = log[self._next]
-            data = encode_event(entry)
+            data = self._desk.redaction.event(entry)
             size += len(data)
             self._next, self._time = entry.seq + 1, entry.time
             if self._attempt is not None and getattr(entry.data, "attempt_id", None) == self._attempt:
@@ -246,12 +262,12 @@ class Stream:
 
     # --- the live attempt ---------------------------------------------------------------------------------------------
 
-    def _frames(self, attempt: Attempt | None, told: list[Told]) -> None:
+    def _frames(self, attempt: Attempt | None, log: Sequence[Event], told: list[Told]) -> None:
         live = attempt.id if attempt is not None else None
         if self._attempt is not None and self._attempt != live:
             gone, self._attempt, self._chunk = self._attempt, None, 0
             told.append(Told("gone", ENCODER.encode({"attemptId": gone}), str(self.place)))
-        if attempt is None or self._recorded(attempt):
+        if attempt is None or (self._attempt is None and self._recorded(attempt, log)):
             return
         if self._attempt is None:
             self._chunk = 0
@@ -262,9 +278,9 @@ class Stream:
             frames = Frames(attempt.id, attempt.turn, attempt.step, start, following, chunks)
             told.append(Told("frames", ENCODER.encode(frames), str(self.place)))
 
-    def _recorded(self, attempt: Attempt) -> bool:
-        """Whether the log told its end while the attempt was looked at: its event has everything."""
-        return self._desk.watching.attempts.get(self._id) is not attempt
+    def _recorded(self, attempt: Attempt, log: Sequence[Event]) -> bool:
+        """Whether the client has the event that an attempt ended with: the log is told of it before we are."""
+        return any([getattr(entry.data, "attempt_id", None) == attempt.id for entry in log[attempt.since : self._next]])
 
     def _behind(self, attempt: Attempt) -> int:
         return len(attempt.chunks) - (self._chunk or 0) if self._attempt == attempt.id else 0
@@ -296,4 +312,4 @@ class Stream:
         pending = self._desk.approvals.pending(self._id)
         if pending != self._shown.approvals:
             self._shown.approvals = pending
-            told.append(Told("approvals", ENCODER.encode(pending), None))
+            told.append(Told("approvals", self._desk.redaction.body(ENCODER.encode(pending)), None))

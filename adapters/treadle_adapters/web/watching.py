@@ -27,8 +27,11 @@ from treadle.hooks import (
 from treadle.models import ArgumentsDelta, Chunk, ReasoningDelta, TextDelta
 from treadle.session import ToolCallStarted, ToolResultAdded, TurnEnd
 
+from ..http.redaction import Stream
+from ..models.guard import Guard
 from ..progress import TOOL_PROGRESS, ToolProgress
 from .port import Bell
+from .redaction import Redaction
 
 
 @define(eq=False)
@@ -36,12 +39,16 @@ class Attempt:
     """A live attempt: what it has said so far.
 
     Attributes:
-        chunks: one per frame, in order; only appended to.
+        since: how many events the log had when it began.
+        guard: what hides secrets in its chunks.
+        chunks: one or none per frame, in order; only appended to.
     """
 
     id: str
     turn: int
     step: int
+    since: int
+    guard: Guard
     chunks: list[Chunk] = field(factory=lambda: [])
 
 
@@ -55,6 +62,7 @@ class Output:
         start: how many characters before it are no longer kept.
         done: how far it is, in units of its own; ``None`` where that was not said.
         total: how far it goes, in the same units.
+        guard: what hides secrets in its output; ``None`` where none comes any more.
     """
 
     call: int
@@ -62,15 +70,16 @@ class Output:
     start: int = 0
     done: float | None = None
     total: float | None = None
+    guard: Stream | None = field(default=None, eq=False)
 
     def following(self, news: ToolProgress, most: int) -> Output:
         """The same with what it told now; at most so many characters are kept."""
-        text = self.text + news.text
+        text = self.text + (news.text if self.guard is None else self.guard.feed(news.text))
         if news.done is None:
             return evolve(self, text=text[-most:], start=self.start + max(0, len(text) - most))
         text += "\n" if news.text else ""  # who tells how far it is speaks in whole lines
         start = self.start + max(0, len(text) - most)
-        return Output(self.call, text[-most:], start, news.done, news.total)
+        return evolve(self, text=text[-most:], start=start, done=news.done, total=news.total)
 
 
 @define(eq=False)
@@ -94,12 +103,14 @@ class Watching:
     """Rings the streams of a session when there is more to tell; keeps its live attempt and its calls' live output.
 
     Args:
+        redaction: what chunks and outputs pass through before they are kept.
         kept: characters of each running call's output that are kept.
     """
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, redaction: Redaction, kept: int) -> None:
         self.attempts: dict[str, Attempt] = {}
         self.outputs: dict[str, dict[str, Output]] = {}
+        self._redaction = redaction
         self._kept = kept
         self._ears: dict[str, tuple[Ear, ...]] = {}
         self._lock = threading.Lock()
@@ -107,6 +118,7 @@ class Watching:
 
     def attach(self, host: Host) -> None:
         """Listen to every agent of a host; in the host's thread."""
+        self._redaction.refresh()
         host.on(ASSISTANT_STREAM, self._frame)
         host.on(SESSION_EVENT, self._added)
         host.on(TOOL_PROGRESS, self._progressed)
@@ -121,7 +133,7 @@ class Watching:
         running = self.outputs.get(session_id, {})
         match told.event.data:
             case ToolCallStarted(call_id=call):
-                self.outputs[session_id] = {**running, call: Output(told.event.seq)}
+                self.outputs[session_id] = {**running, call: Output(told.event.seq, guard=self._redaction.text())}
             case ToolResultAdded(call_id=call) if call in running:
                 self.outputs[session_id] = {one: output for one, output in running.items() if one != call}
             case TurnEnd():
@@ -143,9 +155,13 @@ class Watching:
         if isinstance(frame, FrameChunk):
             attempt = self.attempts.get(session_id)
             if attempt is not None and attempt.id == frame.attempt_id:
-                attempt.chunks.append(frame.chunk)
+                attempt.chunks.extend(attempt.guard.passed([frame.chunk]))
         elif isinstance(frame, FrameStart):
-            self.attempts[session_id] = Attempt(frame.attempt_id, frame.turn, frame.step)
+            self._redaction.refresh()
+            guard = self._redaction.guard()
+            self.attempts[session_id] = Attempt(
+                frame.attempt_id, frame.turn, frame.step, len(told.agent.session), guard
+            )
         else:
             self.attempts.pop(session_id, None)
         self.ring(session_id)

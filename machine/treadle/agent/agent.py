@@ -273,12 +273,16 @@ class Agent:
         self.engine.check_thread()
         return compactor_of(self.scope)(self, instructions)
 
-    def reserve_turn_admission(self) -> Callable[[], None] | None:
-        """Hold back the next claim while idle; returns the idempotent release, ``None`` when not possible (D8)."""
+    def reserve_turn_admission(self, *, ahead: bool = False) -> Callable[[], None] | None:
+        """Hold back the next claim; returns the idempotent release, ``None`` when not possible (D8).
+
+        Args:
+            ahead: also while a turn runs, which goes on to its end; what waits then stays pending.
+        """
         engine = self.engine
         engine.check_thread()
         try:
-            engine.feed(i.Reserve())
+            engine.feed(i.Reserve(ahead))
         except AgentBusy:
             return None
         released = False

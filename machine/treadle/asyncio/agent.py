@@ -242,11 +242,11 @@ class BridgedAgent:
         reply.forbid = partial(self._crossing.forbid_own_wait, self.native, what)
         return reply
 
-    def reserve_turn_admission(self) -> Reply[Callable[[], Reply[None]] | None]:
+    def reserve_turn_admission(self, *, ahead: bool = False) -> Reply[Callable[[], Reply[None]] | None]:
         """See ``Agent.reserve_turn_admission``; the release is callable from any thread."""
 
         def reserve() -> Callable[[], Reply[None]] | None:
-            release = self.native.reserve_turn_admission()
+            release = self.native.reserve_turn_admission(ahead=ahead)
             return (lambda: self._crossing.call(release)) if release is not None else None
 
         return self._crossing.call(reserve)

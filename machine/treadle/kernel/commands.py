@@ -193,10 +193,11 @@ def maintain(state: KernelState, _given: i.BeginMaintenance) -> None:
     fire(state, MAINTAIN)
 
 
-def reserve(state: KernelState, _given: i.Reserve) -> None:
+def reserve(state: KernelState, given: i.Reserve) -> None:
     """Hold back the next claim (D8)."""
-    if not state.truly_idle:
-        raise AgentBusy("admission can be reserved while idle only (D8)")
+    ahead = given.ahead and state.turn_open and not state.gone and not state.reserved
+    if not (ahead or state.truly_idle):
+        raise AgentBusy("admission can be reserved once: while idle, or ahead of the next turn while one runs (D8)")
     state.reserved = True
 
 

@@ -82,7 +82,9 @@ class BeginMaintenance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reserve(msgspec.Struct, frozen=True, gc=False):
-    """Hold back the next claim (D8)."""
+    """Hold back the next claim (D8). ``ahead``: also during a turn, which goes on to its own end."""
+
+    ahead: bool = False
 
 
 class Unreserve(msgspec.Struct, frozen=True, gc=False):

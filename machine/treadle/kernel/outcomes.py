@@ -204,7 +204,9 @@ def _amend(state: KernelState, messages: tuple[UserMessage, ...]) -> None:
 
 
 def _close(state: KernelState) -> None:
-    fire(state, CLOSE_TO_NEXT if state.inbox.next_turn else CLOSE)
+    following = bool(state.inbox.next_turn)
+    state.latched = state.latched or (following and state.holds_back)
+    fire(state, CLOSE_TO_NEXT if following and not state.holds_back else CLOSE)
 
 
 def _stopped(state: KernelState) -> None:

@@ -47,7 +47,8 @@ def check_state(pair: Pair) -> None:
     if not model.turn_open:
         leaks = model.claimed or model.accepted or model.here or model.truncated or model.owes or model.series
         require(not leaks, "T6", "a turn leaks into the next")
-    require(not model.held_back or state in (IDLE, GONE), "D8", "admission is held back in {}", state)
+    holds = state in (IDLE, GONE) or (model.turn_open and model.reserved)
+    require(not model.held_back or holds, "D8", "admission is held back in {}", state)
     if model.latched and state not in (DISPOSING, GONE):
         require(model.usable, "D5", "a latched wake is tied to nothing")
         require(state not in IN_TURN, "D4", "a wake is latched in {}", state)

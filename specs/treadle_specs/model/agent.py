@@ -247,9 +247,10 @@ class Agent:
     def close(self) -> None:
         """Nothing is owed and nothing presses: the turn is complete, and the next prompt's begins (T6, §2)."""
         self.end_turn(why.MAX_TOKENS if self.truncated else why.COMPLETED)
-        if self.next_turn:
+        if self.next_turn and not self.held_back:
             self.open_turn()
         else:
+            self.latched = self.latched or bool(self.next_turn)
             self.come_to_rest()
 
     def fail(self, failure: Failure, error: Any = None, step: int | None = None) -> None:

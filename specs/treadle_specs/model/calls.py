@@ -184,9 +184,10 @@ def maintain(agent: Agent, _given: i.BeginMaintenance) -> None:
     agent.begin(fx.Maintain())
 
 
-def reserve(agent: Agent, _given: i.Reserve) -> None:
+def reserve(agent: Agent, given: i.Reserve) -> None:
     """The next claim is held back (D8)."""
-    if not agent.truly_idle:
+    ahead = given.ahead and agent.turn_open and not agent.leaving and not agent.reserved
+    if not (ahead or agent.truly_idle):
         raise AgentBusy("D8")
     agent.reserved = True
 

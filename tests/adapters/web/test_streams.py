@@ -16,7 +16,11 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, RejectConnec
 from tests.adapters.web.served import SERVERS, Listener, Server, served
 from treadle import Answer, Host, MemoryStore, ModelRequest, ScriptedModel
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta
+from treadle.session import TurnStart
+from treadle_adapters.http.redaction import Secrets
+from treadle_adapters.models.guard import Guard
 from treadle_adapters.web import Limits
+from treadle_adapters.web.watching import Attempt
 
 
 class Paced:
@@ -217,6 +221,22 @@ async def test_an_attempt_that_failed_is_in_the_log_or_told_as_gone(kind: str) -
         assert client.live == {}
 
 
+async def test_an_attempt_is_not_told_again_when_the_log_has_it_before_its_end_is_told() -> None:
+    async with served(host_of("One.")) as server:
+        name = await session(server, "First")
+        client = Client()
+        await follow(client, await server.listen(name), 1)
+        attempt = next(one["data"]["attemptId"] for one in client.events if one["type"] == "assistant/message")
+        watching = server.web._desk.watching  # pyright: ignore[reportPrivateUsage]
+        watching.attempts[name] = Attempt(
+            attempt, 1, 1, 0, Guard(Secrets(())), [BlockStart(0, "text"), TextDelta(0, "One.")]
+        )
+        for place in (None, client.after):
+            listener = await server.listen(name, place)
+            told = await listener.until(lambda told: told["event"] == "state")
+            assert not [one for one in told if one["event"] == "frames"]
+
+
 async def test_a_place_in_an_attempt_that_a_kill_lost_is_answered_by_gone() -> None:
     store = MemoryStore()
     async with served(host_of("One.", store=store)) as server:
@@ -288,12 +308,15 @@ async def test_draining_lets_a_turn_end_keeps_what_waits_and_says_goodbye(kind: 
                 client.take(await listener.next() or {})
         assert await listener.next() is None
     reasons = [one["data"]["reason"]["kind"] for one in client.events if one["type"] == "turn/end"]
-    assert reasons[0] == "completed"
+    assert reasons == ["completed"]
     stored = await store.open_read(name)
     assert len(client.events) <= len(stored.events)
+    assert [entry.data.turn for entry in stored.events if isinstance(entry.data, TurnStart)] == [1]
     async with served(host_of(store=store)) as server, server.client() as web:
         fate = (await web.get(f"/api/sessions/{name}/messages/waits")).json()
-        assert fate["fate"] in ("pending", "admitted")
+        assert fate["fate"] == "pending"
+        inbox = (await web.get(f"/api/sessions/{name}/inbox")).json()
+        assert [one["id"] for one in inbox["nextTurn"]] == ["waits"]
 
 
 @pytest.mark.slow
@@ -320,9 +343,9 @@ async def test_a_drain_ends_in_time_though_a_turn_does_not_and_a_reader_has_stal
 
 
 @pytest.mark.slow
-async def test_a_stalled_reader_delays_nobody() -> None:
+async def test_a_stalled_reader_delays_nobody_is_told_and_misses_nothing() -> None:
     big = Answer(" ".join(["word" * 50] * 5_000))
-    async with served(host_of(*[big] * 3), stalled=30) as server:
+    async with served(host_of(*[big] * 3), stalled=30, limits=Limits(slow=0.001)) as server:
         name = await session(server)
         stalled = await server.listen(name)
         await stalled.next()
@@ -333,13 +356,16 @@ async def test_a_stalled_reader_delays_nobody() -> None:
             await follow(client, listener, turn + 1)
         # it goes on where it was, and misses nothing
         slow = Client()
+        warned: list[Any] = []
         while slow.turns < 3:
             told = await stalled.next()
             assert told is not None
+            warned += [told["data"]] if told["event"] == "slow" else []
             if told["event"] == "event" and not slow.events and told["data"]["seq"]:
                 slow.events = client.events[: told["data"]["seq"]]
             slow.take(told)
         assert slow.events == client.events
+        assert any(one["seconds"] > 0.001 and one["behind"] >= 0 for one in warned)
 
 
 async def test_a_deleted_session_ends_its_streams_with_a_word() -> None:

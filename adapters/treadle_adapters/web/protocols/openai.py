@@ -10,7 +10,6 @@ from __future__ import annotations
 from time import time
 from typing import Any, Protocol
 
-import anyio
 import msgspec
 from starlette.datastructures import Headers
 from starlette.responses import Response as Answered
@@ -19,15 +18,15 @@ from starlette.types import Receive, Scope, Send
 
 from treadle.session import new_id
 
-from .access import CALLER
-from .answers import answer, problem
-from .api import read_body
-from .limits import Limits
-from .problems import Problem, Refused
-from .shapes import ENCODER
-from .sse import HEADERS
-from .turns import Asks, Ended, Item, Said, Spoken, Turn, Turns, text_of_parts
-from .turns import Result as ToolResult
+from ..access import CALLER
+from ..answers import answer, problem, while_there
+from ..api import read_body
+from ..limits import Limits
+from ..problems import Problem, Refused
+from .following import Form, event, follow
+from .turn import Asks, Ended, Item, Said, Spoken, Turn, text_of_parts
+from .turn import Result as ToolResult
+from .turns import Turns
 
 MODEL = "treadle"
 SESSION_HEADER = "x-treadle-session"
@@ -50,16 +49,8 @@ class ResponseAsked(msgspec.Struct, frozen=True):
     previous_response_id: str | None = None
 
 
-class Form(Protocol):
-    """How the items of a turn are written for one protocol."""
-
-    def begin(self) -> list[bytes]:
-        """What is sent first."""
-        ...
-
-    def take(self, item: Item) -> list[bytes]:
-        """What one item of the turn is sent as."""
-        ...
+class Whole(Form, Protocol):
+    """A form that can also be told as one document."""
 
     def whole(self) -> Any:
         """The answer as one document, once the turn has ended."""
@@ -155,50 +146,28 @@ def refused(error: Exception) -> Answered:
 
 
 async def _answer(
-    turn: Turn, form: Form, session: str, scope: Scope, receive: Receive, send: Send, *, streams: bool
+    turn: Turn, form: Whole, session: str, scope: Scope, receive: Receive, send: Send, *, streams: bool
 ) -> None:
     """Follow a turn and answer; a client that goes away ends the answer, not the turn."""
-    async with anyio.create_task_group() as tasks:
-
-        async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(until_gone)
+    if streams:
+        await follow(turn, form, receive, send, ((SESSION_HEADER.encode(), session.encode()),))
+        return
+    async with while_there(receive):
         with turn:
-            if streams:
-                headers = [*HEADERS, (SESSION_HEADER.encode(), session.encode())]
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
-                await _send(send, form.begin())
             item: Item | None = None
             while not isinstance(item, Ended):
                 item = await turn.next()
-                told = form.take(item)
-                if streams and told:
-                    await _send(send, told)
-        if streams:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        elif item.failed:
+                form.take(item)
+        if item.failed:
             await refused(Refused(502, "TURN_FAILED", item.detail or item.kind))(scope, receive, send)
         else:
             made = answer(form.whole())
             made.headers[SESSION_HEADER] = session
             await made(scope, receive, send)
-        tasks.cancel_scope.cancel()
-
-
-async def _send(send: Send, told: list[bytes]) -> None:
-    await send({"type": "http.response.body", "body": b"".join(told), "more_body": True})
-
-
-def _event(data: Any, kind: str | None = None) -> bytes:
-    name = b"" if kind is None else b"event: " + kind.encode() + b"\n"
-    return name + b"data: " + ENCODER.encode(data) + b"\n\n"
 
 
 class Chat:
-    """Chat completions. See ``Form``."""
+    """Chat completions. See ``Whole``."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -207,6 +176,7 @@ class Chat:
         self._texts: list[str] = []
         self._attempt: str | None = None
         self._finish = "stop"
+        self.over = False
 
     def begin(self) -> list[bytes]:
         """See ``Form.begin``."""
@@ -221,16 +191,18 @@ class Chat:
                 self._texts.append(apart + text)
                 return [self._chunk({"content": apart + text})]
             case Ended() if item.failed:
+                self.over = True
                 error = {"message": item.detail or item.kind, "type": "server_error", "code": item.kind}
-                return [_event({"error": error})]
+                return [event({"error": error})]
             case Ended(kind):
+                self.over = True
                 self._finish = "length" if kind == "max-tokens" else "stop"
                 return [self._chunk({}, self._finish), b"data: [DONE]\n\n"]
             case _:
                 return []
 
     def whole(self) -> Any:
-        """See ``Form.whole``."""
+        """See ``Whole.whole``."""
         message = {"role": "assistant", "content": "".join(self._texts), "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": self._finish, "logprobs": None}
         return {**self._head("chat.completion"), "choices": [choice]}
@@ -240,11 +212,11 @@ class Chat:
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return _event({**self._head("chat.completion.chunk"), "choices": [choice]})
+        return event({**self._head("chat.completion.chunk"), "choices": [choice]})
 
 
 class Response:
-    """Responses. See ``Form``. A response's id names its session, so that the next one can go on with it."""
+    """Responses. See ``Whole``. A response's id names its session, so that the next one can go on with it."""
 
     def __init__(self, model: str, session: str) -> None:
         self._model = model
@@ -256,6 +228,7 @@ class Response:
         self._calls: dict[str, int] = {}
         self._status = "in_progress"
         self._error: dict[str, Any] | None = None
+        self.over = False
 
     def begin(self) -> list[bytes]:
         """See ``Form.begin``."""
@@ -277,7 +250,7 @@ class Response:
                 return []  # whoever watches the session answers; this client cannot
 
     def whole(self) -> Any:
-        """See ``Form.whole``."""
+        """See ``Whole.whole``."""
         incomplete = {"reason": "max_output_tokens"} if self._status == "incomplete" else None
         return {
             "id": self._id, "object": "response", "created_at": self._created, "model": self._model,
@@ -287,7 +260,7 @@ class Response:
 
     def _told(self, kind: str, **fields: Any) -> bytes:
         number, self._number = self._number, self._number + 1
-        return _event({"type": kind, "sequence_number": number, **fields}, kind)
+        return event({"type": kind, "sequence_number": number, **fields}, kind)
 
     def _said(self, attempt: str, text: str) -> list[bytes]:
         out: list[bytes] = []
@@ -339,6 +312,7 @@ class Response:
         return [self._told("response.output_item.done", output_index=at, item=item)]
 
     def _ended(self, ended: Ended) -> list[bytes]:
+        self.over = True
         if ended.failed:
             self._status = "failed"
             self._error = {"code": "server_error", "message": ended.detail or ended.kind}

@@ -1,30 +1,19 @@
-"""One turn, followed from the message that opens it to its end: what the protocols of front ends are made of.
-
-Only what a client adds is taken from it. The history is the session's; whatever else it sends of one is left alone.
-"""
+"""One turn, followed from the message that opens it to its end: what the protocols of front ends are made of."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
 from attrs import define, field, frozen
 
-from treadle import DuplicateSession, MisuseError
-from treadle.session import new_id, session_id
-
-from .approvals import Approval
-from .desk import Desk, Owner
-from .messages import MessageOperations
-from .port import Port
-from .problems import Refused
-from .sessions import Asked
-from .shapes import Delivery
-from .streams import Place, Stream, Told
+from ..approvals import Approval
+from ..messages import MessageOperations
+from ..port import Port
+from ..problems import Refused
+from ..sessions import Asked
+from ..streams import Stream, Told
 
 
 @frozen
@@ -69,27 +58,46 @@ class Ended:
 
 @frozen
 class Asks:
-    """Calls wait for approval; all of them."""
+    """Calls wait for approval; all of them.
+
+    Attributes:
+        told: the number of the event before which everything was told.
+    """
 
     approvals: tuple[Approval, ...]
+    told: int
+
+    def id_of(self, approval: Approval) -> str:
+        """The id under which a client answers: it also names the place from which its next request goes on."""
+        return f"{approval.id}~{self.told}"
 
 
 Item = Said | Spoken | Result | Asks | Ended
 
 
 def text_of_parts(content: Any) -> str:
-    """The text of a message's content, as front ends send it: text, or parts of which some are text."""
+    """The text of a message's content, as front ends send it: text, or parts of text.
+
+    Raises:
+        Refused: it is neither; a part that is left out would be lost without a word.
+    """
     if isinstance(content, str):
         return content
     try:
         parts = msgspec.convert(content, list[_Part])
     except msgspec.ValidationError as error:
         raise Refused(422, "INVALID_MESSAGE", f"no content that can be read: {error}") from error
-    return "".join([part.text for part in parts])
+    if not parts:
+        raise Refused(422, "INVALID_MESSAGE", "this message says nothing: give it text")
+    for part in parts:
+        if part.text is None:
+            raise Refused(422, "INVALID_MESSAGE", f"only text can be read here: leave parts of {part.type[:64]!r} out")
+    return "".join([part.text or "" for part in parts])
 
 
 class _Part(msgspec.Struct, frozen=True):
-    text: str = ""
+    type: str = "an unknown type"
+    text: str | None = None
 
 
 @define(eq=False)
@@ -107,18 +115,26 @@ class Turn:
     Args:
         port: the host.
         messages: tells what became of the message.
-        asked: names the session, and the message that opens the turn; without one it is the turn under way.
-        stream: the session's stream, from before the message was delivered.
+        asked: names the session, and the message that opens the turn.
+        stream: the session's stream, from before the message was delivered, or from a place in the turn on.
+        begun: whether the stream begins in the turn.
     """
 
-    def __init__(self, port: Port, messages: MessageOperations, asked: Asked, stream: Stream) -> None:
+    def __init__(
+        self, port: Port, messages: MessageOperations, asked: Asked, stream: Stream, *, begun: bool = False
+    ) -> None:
         self._port = port
         self._messages = messages
         self._asked = asked
         self._stream = stream
         self._items: deque[Item] = deque()
-        self._mine = "message" not in asked.path
+        self._mine = begun
         self._speaking: _Speaking | None = None
+
+    @property
+    def message(self) -> str:
+        """The id of the message that opens the turn."""
+        return self._asked.path["message"]
 
     def __enter__(self) -> Self:
         self._stream.__enter__()
@@ -152,14 +168,14 @@ class Turn:
                 if fate.fate == "rejected":
                     self._items.append(Ended("rejected", f"the message got no turn: {fate.reason}"))
             case "approvals" if data:
-                self._items.append(Asks(msgspec.convert(data, tuple[Approval, ...])))
+                self._items.append(Asks(msgspec.convert(data, tuple[Approval, ...]), self._stream.place.next))
             case "bye":
                 self._items.append(Ended(data["reason"], "this stream ends before the turn does; read the session"))
             case _:
                 pass
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
-        if kind == "user/message" and data["message"]["id"] == self._asked.path.get("message"):
+        if kind == "user/message" and data["message"]["id"] == self.message:
             self._mine = True
         elif not self._mine:
             return
@@ -209,94 +225,3 @@ class Turn:
         self._speaking = None
         if speaking.said:
             self._items.append(Ended("attempt-lost", "the answer broke off and was begun anew; read the session"))
-
-
-class Turns:
-    """Opens turns for the protocols."""
-
-    def __init__(self, port: Port, desk: Desk, messages: MessageOperations) -> None:
-        self._port = port
-        self._desk = desk
-        self._messages = messages
-
-    async def session(self, owner: Owner, wanted: str | None) -> str:
-        """The id of the session that a client means: one that is there, or a new one where it names none.
-
-        Raises:
-            Refused: the one that it names is not there.
-        """
-        if wanted is not None:
-            await self._port.run(self._desk.check, owner, wanted)
-            return wanted
-
-        async def make() -> str:
-            return (await self._desk.created(owner)).id
-
-        return await self._port.run(make)
-
-    async def named(self, owner: Owner, wanted: str) -> str:
-        """The session that a client's own name for it means: one of the owner's by its id, else the one made under that name.
-
-        Raises:
-            TreadleError: it cannot be made.
-        """
-        digest = hashlib.sha256(f"{'' if owner is None else owner}\0{wanted}".encode("utf-8", "replace")).hexdigest()
-        own = f"named-{digest[:40]}"
-
-        async def find() -> str:
-            for name in (wanted, own):
-                with suppress(Refused):
-                    await self._desk.check(owner, name)
-                    return name
-            try:
-                return (await self._desk.created(owner, session_id=own)).id
-            except DuplicateSession:  # made meanwhile, by another request for the same name
-                return own
-
-        return await self._port.run(find)
-
-    async def resume(self, owner: Owner, session: str, answers: Mapping[str, bool]) -> Turn:
-        """Answer calls that wait for approval, and follow the turn that they belong to.
-
-        Raises:
-            Refused: one was answered before, or does not wait.
-        """
-
-        async def answer() -> Place:
-            await self._desk.check(owner, session)
-            agent = await self._desk.opened(owner, session)
-            log = agent.session.events
-            place = Place(len(log), log[-1].time if len(log) else None)
-            for name, approved in answers.items():
-                self._desk.approvals.answer(session, name, approved)
-            return place
-
-        place = await self._port.run(answer)
-        asked = Asked(owner, {"session": session})
-        return Turn(self._port, self._messages, asked, Stream(self._port, self._desk, session, place))
-
-    async def open(self, owner: Owner, session: str, text: str, message_id: str | None = None) -> Turn:
-        """Follow up in a session, and follow the turn that answers.
-
-        Raises:
-            Refused: the message was delivered before, or the server is being drained.
-            TreadleError: it cannot be delivered.
-        """
-        try:
-            session_id(session)
-        except MisuseError as error:
-            raise Refused(404, "SESSION_NOT_FOUND", "there is no such session") from error
-        name = message_id or new_id()
-
-        async def deliver() -> Place:
-            agent = await self._desk.opened(owner, session)
-            log = agent.session.events
-            place = Place(len(log), log[-1].time if len(log) else None)
-            given = await self._messages.deliver(Asked(owner, {"session": session}, body=Delivery(name, text)))
-            if given.duplicate:
-                raise Refused(409, "DUPLICATE_MESSAGE", "this message was delivered before")
-            return place
-
-        place = await self._port.run(deliver)
-        asked = Asked(owner, {"session": session, "message": name})
-        return Turn(self._port, self._messages, asked, Stream(self._port, self._desk, session, place))

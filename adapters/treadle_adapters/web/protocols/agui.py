@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import anyio
 import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from .access import CALLER
-from .answers import problem
-from .api import read_body
-from .limits import Limits
-from .problems import Refused
-from .shapes import ENCODER
-from .sse import HEADERS
-from .turns import Asks, Ended, Item, Result, Said, Spoken, Turn, Turns, text_of_parts
+from ..access import CALLER
+from ..answers import problem
+from ..api import read_body
+from ..limits import Limits
+from ..problems import Refused
+from .following import event, follow
+from .turn import Asks, Ended, Item, Result, Said, Spoken, Turn, text_of_parts
+from .turns import Turns
 
 VERSION = "1.0"
 """The version of the protocol that is spoken."""
@@ -45,19 +44,19 @@ class RunAsked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Run:
-    """Writes one run: everything that is opened is closed, and nothing follows the end."""
+    """Writes one run: everything that is opened is closed, and nothing follows the end. See ``Form``."""
 
     def __init__(self, thread: str, run: str) -> None:
         self._names = {"threadId": thread, "runId": run}
         self._text: str | None = None
         self.over = False
 
-    def begin(self) -> bytes:
-        """What is sent first."""
-        return _event("RUN_STARTED", **self._names, protocolVersion=VERSION)
+    def begin(self) -> list[bytes]:
+        """See ``Form.begin``."""
+        return [_event("RUN_STARTED", **self._names, protocolVersion=VERSION)]
 
     def take(self, item: Item) -> list[bytes]:
-        """What one item of the turn is sent as."""
+        """See ``Form.take``."""
         match item:
             case Said(attempt, text):
                 opened = [] if self._text == attempt else [*self._closed(), self._open(attempt)]
@@ -70,7 +69,7 @@ class Run:
                 return [_event("TOOL_CALL_RESULT", **told)]
             case Asks(approvals):
                 interrupts = [
-                    {"id": one.id, "reason": "tool_call", "message": one.question, "toolCallId": one.call_id}
+                    {"id": item.id_of(one), "reason": "tool_call", "message": one.question, "toolCallId": one.call_id}
                     for one in approvals
                 ]
                 return self._finished({"type": "interrupt", "interrupts": interrupts})
@@ -105,7 +104,7 @@ def _call(call: dict[str, Any], parent: dict[str, str]) -> list[bytes]:
 
 
 def _event(kind: str, **fields: Any) -> bytes:
-    return b"data: " + ENCODER.encode({"type": kind, **fields}) + b"\n\n"
+    return event({"type": kind, **fields})
 
 
 class Agui:
@@ -127,7 +126,7 @@ class Agui:
         except Exception as error:
             await problem(error)(scope, receive, send)
             return
-        await _follow(turn, Run(asked.thread_id, asked.run_id), receive, send)
+        await follow(turn, Run(asked.thread_id, asked.run_id), receive, send)
 
     async def _begun(self, asked: RunAsked, scope: Scope) -> Turn:
         owner = scope[CALLER].owner
@@ -143,23 +142,3 @@ class Agui:
 def _approves(given: Answered) -> bool:
     payload: Any = given.payload
     return given.status == "resolved" and isinstance(payload, dict) and payload.get("approved") is True  # pyright: ignore[reportUnknownMemberType]
-
-
-async def _follow(turn: Turn, run: Run, receive: Receive, send: Send) -> None:
-    """Tell a turn until it ends or asks; a client that goes away ends the telling, not the turn."""
-    async with anyio.create_task_group() as tasks:
-
-        async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(until_gone)
-        with turn:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await send({"type": "http.response.body", "body": run.begin(), "more_body": True})
-            while not run.over:
-                told = run.take(await turn.next())
-                await send({"type": "http.response.body", "body": b"".join(told), "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        tasks.cancel_scope.cancel()
