@@ -88,9 +88,7 @@ class Carrier:
         store.listener = self._written
 
     def attach(self, host: Host) -> None:
-        """Carry letters to the agents of a host; calls that ask for approval are answered by letters, unless it has an
-        approver.
-        """
+        """Carry letters to the agents of a host, which answer calls that ask for approval unless it has an approver."""
         self.host = host
         if host.approver is None:
             host.approver = self.approvals

@@ -17,6 +17,9 @@ from treadle.session import (
     UserMessageAdded,
 )
 
+_REASONS = ((Aborted, "aborted"), (Blocked, "blocked"), (Errored, "failed"))
+"""What a claimed message comes to that is not recorded when its turn ends."""
+
 
 @define
 class Fate:
@@ -72,8 +75,7 @@ class Fate:
         if self._untold is not None:
             self._reach(self._untold)
         if self._claimed and self.fate is None:
-            kinds = {Aborted: "aborted", Blocked: "blocked", Errored: "failed"}
-            self._reach(Rejected(kinds.get(type(end.reason), "left-out")))
+            self._reach(Rejected(next((word for kind, word in _REASONS if isinstance(end.reason, kind)), "left-out")))
         if self.turn == end.turn:
             self.ended = end
 

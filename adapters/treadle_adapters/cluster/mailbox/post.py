@@ -87,8 +87,8 @@ class Post:
 
     async def __aenter__(self) -> Self:
         self._nursery_manager = trio.open_nursery()
-        self._nursery = await self._nursery_manager.__aenter__()
-        self._nursery.start_soon(self.run)
+        self._nursery = nursery = await self._nursery_manager.__aenter__()
+        nursery.start_soon(self.run)
         return self
 
     async def __aexit__(

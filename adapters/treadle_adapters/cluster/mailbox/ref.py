@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import trio
 from attrs import frozen
@@ -207,7 +207,7 @@ class AgentRef:
         answer = await self._asked(ChangeInbox(message_id, action, blocks), id)
         if answer not in ("applied", "not-found", "steer-unavailable"):
             raise MisuseError(answer)
-        return cast("Changed", answer)
+        return answer
 
     async def reorder(self, ids: Sequence[str], *, id: str | None = None) -> bool:
         """Put the messages that wait for turns of their own in this order (I2).

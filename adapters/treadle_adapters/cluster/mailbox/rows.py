@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import LiteralString
 
 from attrs import frozen
 
@@ -83,16 +84,17 @@ def notify(conn: Connection, told: Sequence[tuple[str, str]]) -> None:
     )
 
 
+WAITING: LiteralString = """
+select m.session, s.epoch, m.id, m.letter from mailbox m join sessions s on s.id = m.session
+where m.letter is not null and s.owner = %(me)s {some} order by m.number limit %(most)s
+"""
+ANY, SOME = WAITING.format(some=""), WAITING.format(some="and m.session = any(%(sessions)s)")
+
+
 def waiting(conn: Connection, me: str, sessions: Iterable[str] | None, beside: int) -> list[Waiting]:
     """Letters for sessions that I own, in their order; ``beside`` more than usual, as some are under way already."""
-    some = "" if sessions is None else "and m.session = any(%(sessions)s)"
     values = {"me": me, "sessions": list(sessions or ()), "most": AT_ONCE + beside}
-    found = conn.execute(
-        f"select m.session, s.epoch, m.id, m.letter from mailbox m join sessions s on s.id = m.session "
-        f"where m.letter is not null and s.owner = %(me)s {some} order by m.number limit %(most)s",
-        values,
-        prepare=True,
-    )
+    found = conn.execute(ANY if sessions is None else SOME, values, prepare=True)
     return [Waiting(*row) for row in found.fetchall()]
 
 

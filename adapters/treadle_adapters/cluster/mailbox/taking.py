@@ -83,7 +83,7 @@ def _change(agent: Agent, approvals: Approvals, asked: Cancel | ChangeInbox | Re
             waiting: dict[str, UserMessage] = {message.id: message for message in agent.inbox.next_turn}
             if sorted(asked.ids) != sorted(waiting):
                 return "changed"
-            agent.inbox.splice("next-turn", 0, len(waiting), [waiting[id] for id in asked.ids])
+            agent.inbox.splice("next-turn", 0, len(waiting), [waiting[one] for one in asked.ids])
             return APPLIED
         case Approve():
             return APPLIED if approvals.answer(agent.id, asked.approval, asked.approved) else "not-waiting"

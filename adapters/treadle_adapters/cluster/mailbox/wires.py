@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import trio
+from psycopg.sql import SQL, Identifier
 
 from treadle import StoreFailure
 from treadle_adapters.stores.postgres import Connection, PostgresStore
@@ -72,7 +73,7 @@ class Ears:
 
     def __init__(self, store: PostgresStore, channel: str, heard: Callable[[str], None]) -> None:
         def listen(conn: Connection) -> None:
-            conn.execute(f"listen {channel}")
+            conn.execute(SQL("listen {}").format(Identifier(channel)))
 
         self._link = store.link(listen)
         self._heard = heard

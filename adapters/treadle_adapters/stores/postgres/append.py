@@ -36,7 +36,7 @@ with counted as (
 )
 select id from counted
 """
-MANY = """
+_BATCH = """
 with counted as (
     update sessions s
     set next_seq = s.next_seq + b.count, size = s.size + b.bytes,
@@ -62,7 +62,7 @@ TAKEN = """, taken as (
         and m.letter is not null
 )
 """
-TAKING, MANY = MANY.replace("{taken}", TAKEN), MANY.replace("{taken}", "")
+MANY, TAKING = _BATCH.format(taken=""), _BATCH.format(taken=TAKEN)
 PLANNED = (
     "set lock_timeout = 100; set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off; "
     "set enable_nestloop = off; set enable_mergejoin = off"
