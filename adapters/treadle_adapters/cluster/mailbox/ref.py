@@ -250,7 +250,8 @@ class AgentRef:
         """Follow what the session says now, through its owner: a context that gives what is new.
 
         It begins with the live attempt's first chunk, goes on when the session changes its owner, and is silent while
-        nobody owns it. Chunks may be lost with a machine; what the log has is told by ``events``.
+        nobody owns it. The last chunks of an attempt
+        may be told by its event alone: what the log has is told by ``events``.
         """
         follower = Follower()
         with self._post.follower(self.id, follower):
