@@ -19,6 +19,7 @@ MODULES = (
     "load",
     "stores",
     "postgres",
+    "letters",
     "million",
     "telemetry",
     "servers",
