@@ -135,7 +135,7 @@ async def main(url: str, direct: str, schema: str, lease: str, file: str, seed: 
 
     owner = Replica(url, schema=schema, lease=float(lease), resume=resume)
     async with owner as replica, Host(store=replica.store, checks=True) as host, trio.open_nursery() as nursery:
-        replica.guard(host)
+        replica.attach(host)
         calls = [Answer("I look.", calls=(Call("look", {}),)), Answer("There.")]
         host.models.register("scripted", ScriptedModel(calls * 10_000, pace=0.002))
         host.tools.register(look)

@@ -359,7 +359,7 @@ async def effects_after(make: Make, *, late_at: str) -> tuple[list[str], list[Ba
 
     async def drive() -> None:
         async with replica, Host(store=replica.store) as host:
-            replica.guard(host)
+            replica.attach(host)
             host.on(AGENT_ERROR, lambda told: errors.append(told.error))
             host.models.register("scripted", ScriptedModel([model_is_asked, model_is_asked, model_is_asked]))
             host.tools.register(act)
@@ -373,7 +373,7 @@ async def effects_after(make: Make, *, late_at: str) -> tuple[list[str], list[Ba
 
 
 def no_deadline_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Replica, "guard", lambda *_: None)
+    monkeypatch.setattr(Replica, "attach", lambda *_: None)
 
 
 @pytest.mark.rule("P2")
@@ -411,7 +411,7 @@ async def test_an_agent_whose_session_was_taken_over_stops_and_says_so(
         return "acted"
 
     async with replica, Host(store=replica.store) as host:
-        replica.guard(host)
+        replica.attach(host)
         host.on(AGENT_ERROR, lambda told: errors.append(told.error))
         model = ScriptedModel([Answer(calls=(Call("act", {}),)) for _ in range(9)])
         host.models.register("scripted", model)

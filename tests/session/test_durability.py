@@ -203,6 +203,33 @@ async def test_a_tool_runs_only_after_its_call_is_on_record(autojump_clock: obje
         store.failure = None
 
 
+@pytest.mark.rule("P2", "N8")
+async def test_no_body_begins_once_the_session_is_anothers(autojump_clock: object) -> None:
+    store = GatedStore()
+    began: list[str] = []
+    errors: list[AgentError] = []
+
+    @tool
+    def act() -> str:
+        began.append("act")
+        return "acted"
+
+    async with Host(store=store) as host:
+        model = furnish(host)
+        host.tools.register(act)
+        host.on(AGENT_ERROR, errors.append)
+        agent = (await host.agents.create(session_id="s", agent_options=OPTIONS)).agent
+        model.push(Answer(calls=[Call("act")]), "done")
+        store.shelf["s"].owner = "somebody else"
+        agent.followup("act")
+        assert await agent.when_idle() == Completed()
+        assert began == [], "the call could not be handed over, and its body began"
+        assert isinstance(errors[0].error, SessionLocked)
+        [result] = [entry.data for entry in agent.session.events if entry.type == "tool/result"]
+        assert result.is_error
+        store.shelf["s"].owner = None
+
+
 @pytest.mark.rule("S6", "O4")
 async def test_what_a_plugin_appends_is_stored_and_refused_once_the_session_is_closed(autojump_clock: object) -> None:
     store = GatedStore()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 import trio
 
-from treadle import Host, MisuseError, StoreFailure, TreadleError
+from treadle import Agent, AgentHandle, AgentOptions, Host, MisuseError, StoreFailure, TreadleError
+from treadle.agent import Setup
 from treadle.errors import LeaseLost
 from treadle.session import WINDOW
 from treadle_adapters.stores.postgres import SCHEMA, Link, PostgresStore, owner_here
@@ -19,6 +21,7 @@ from treadle_adapters.stores.postgres import SCHEMA, Link, PostgresStore, owner_
 from . import rows
 from .guard import guard
 from .lease import RunningLease
+from .mailbox import AgentRef, Carrier, Post, wake_parked
 from .peers import Peers
 
 LOGGER = logging.getLogger("treadle")
@@ -38,19 +41,23 @@ RESUMING = 8
 class Replica:
     """Owns sessions in a database for as long as its lease runs, and takes over those of replicas that died.
 
-    Enter it, and within it the host that drives the sessions::
+    The shortest way is ``Host(replica=Replica(url))``. Otherwise enter it, and within it the host that drives the sessions::
 
         async with Replica(url, resume=resume) as replica, Host(store=replica.store) as host:
-            replica.guard(host)
+            replica.attach(host)
 
-    A lease that is lost ends the block at once: it is cancelled, nothing that was not written yet is written any more,
+    Whatever is asked by ``agent`` of any replica reaches the session here: see ``AgentRef``. A lease that is lost ends the block at once: it is cancelled, nothing that was not written yet is written any more,
     and ``LeaseLost`` is raised. Begin again with another replica: its id is never used twice.
 
     Args:
         url: the database, as ``PostgresStore`` takes it.
         lease: seconds without a beat after which others bury it.
-        resume: called with the id of each session that was claimed from a dead replica, to go on with it, as by
-            ``host.agents.resume``. Without it nothing is claimed; who opens a session of a dead replica gets it all the same.
+        resume: called with the id of each session that was claimed from a dead replica, or for which a letter waits while
+            nobody owns it, to go on with it, as by ``host.agents.resume``; if it returns the handle, the agent can be ended
+            from any replica. Without it nothing is claimed, but for what ``Host(replica=…)`` says; who opens a session of a
+            dead replica gets it all the same.
+        agent_options: the options of agents that are resumed where ``resume`` is not given; the log's unless given.
+        setup: as ``Agents.resume`` takes it, for the same.
         schema: see ``PostgresStore``.
         fsync: see ``PostgresStore``.
         patience: see ``PostgresStore``; as long as the lease unless given.
@@ -69,6 +76,8 @@ class Replica:
         *,
         lease: float = LEASE,
         resume: Resume | None = None,
+        agent_options: AgentOptions | None = None,
+        setup: Setup | None = None,
         schema: str = SCHEMA,
         fsync: Literal["always", "flush", "never"] = "flush",
         patience: float | None = None,
@@ -85,7 +94,15 @@ class Replica:
             window=window,
             lease=self.lease,
         )
-        self._resume = resume
+        self._agent_options = agent_options
+        self._setup = setup
+        self.post = Post(self.store, self.id, lambda session: self._carrier.here(session))
+        self._carrier = Carrier(self.store, self.lease, self.post, self._bounded())
+        self._resume: Resume | None = None
+        if resume is not None:
+            self._resume_by(resume)
+        self._host: Host | None = None
+        self._draining = False
         self._interval = lease / BEATS
         self._peers = Peers(lease / 2)
         self._heart = self._bounded()
@@ -113,9 +130,77 @@ class Replica:
         """
         self.lease.check(session_id)
 
-    def guard(self, host: Host) -> None:
-        """Have the host's agents ask no model and run no tool body without the lease, and stop without it."""
+    def attach(self, host: Host) -> None:
+        """Have the host's agents act only while the lease runs, and take the letters of their sessions.
+
+        They ask no model and run no tool body without the lease, and stop without it. Calls that ask for approval are
+        answered by ``AgentRef.approve``, unless the host has an approver.
+        """
         guard(host, self.lease)
+        self._host = host
+        self._carrier.attach(host)
+
+    def agent(self, session_id: str) -> AgentRef:
+        """The agent of a session, to be spoken to from here, whether its owner is here, elsewhere, or nobody yet.
+
+        Raises:
+            MisuseError: the id is none.
+        """
+        return self.post.agent(session_id)
+
+    def hold(self, handle: AgentHandle) -> None:
+        """Have an agent that was made here ended by ``AgentRef.dispose`` and at the drain, as those that were resumed."""
+        self._carrier.handles[handle.agent.id] = handle
+
+    # --- a host of its own --------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def joined(self, host: Host) -> AsyncGenerator[None]:
+        """What ``Host(replica=…)`` does: entered before its agents are, left when they have ended."""
+
+        async def resume(session_id: str) -> AgentHandle:
+            return await host.agents.resume(session_id, agent_options=self._agent_options, setup=self._setup)
+
+        if self._resume is None:
+            self._resume_by(resume)
+        async with self:
+            self.attach(host)
+            yield
+
+    def _resume_by(self, resume: Resume) -> None:
+        async def resumed(session_id: str) -> None:
+            handle = await resume(session_id)
+            if isinstance(handle, AgentHandle):
+                self.hold(handle)
+                wake_parked(handle.agent)
+
+        self._resume = self._carrier.resume = resumed
+
+    async def drain(self, seconds: float) -> None:
+        """Go out of service: take no further session, let running turns end for so long, let go of what is at rest.
+
+        To be followed by leaving the host and the replica, which parks what is left: turns that still run are stopped,
+        what is pending is kept, and others go on with the sessions at the next that is asked of them.
+
+        Args:
+            seconds: how long turns may take, on the clock of the program.
+        """
+        self._draining = self._carrier.resting = True
+        host = self._host
+        if host is None:
+            return
+        with trio.move_on_after(seconds):
+            async with trio.open_nursery() as nursery:
+                for agent in host.agents.roots():
+                    nursery.start_soon(self._at_rest, agent)
+
+    async def _at_rest(self, agent: Agent) -> None:
+        """Wait until an agent is at rest, and end it if that is the replica's."""
+        await agent.when_idle()
+        handle = self._carrier.handles.get(agent.id)
+        if handle is not None:
+            with trio.CancelScope(shield=True):
+                await handle.dispose(keep_inbox=True)
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
@@ -125,7 +210,7 @@ class Replica:
         self.lease.renew(asked)
         self._nursery_manager = trio.open_nursery()
         self._nursery = nursery = await self._nursery_manager.__aenter__()
-        for run in (self._beat, self._watch_deadline, self._watch_others):
+        for run in (self._beat, self._watch_deadline, self._watch_others, self.post.run, self._carrier.run):
             nursery.start_soon(run)
         return self
 
@@ -152,7 +237,7 @@ class Replica:
         except TreadleError as error:
             LOGGER.warning("replica %s could not say that it leaves; others find out by its beats: %s", self.id, error)
         self.lease.end("the replica has left")
-        for each in (self._heart, self._eyes, self.store):
+        for each in (self._heart, self._eyes, self._carrier, self.post, self.store):
             await each.close()
 
     async def _ask(self, link: Link, function: Callable[..., T], *args: Any) -> T:
@@ -210,7 +295,7 @@ class Replica:
         for replica, beat in self._peers.look(self.lease.clock(), beats):
             if replica != self.id and await self._ask(self._eyes, rows.bury, replica, beat):
                 LOGGER.warning("replica %s has buried %s", self.id, replica)
-        if self._resume is None:
+        if self._resume is None or self._draining or (self._host is not None and not self._host.running):
             return
         for dead in await self._ask(self._eyes, rows.left_behind):
             while claimed := await self._claim(dead):

@@ -10,7 +10,7 @@ from .agent import Agent
 from .asking import TurnAnswer
 from .compacting import Compacted, Compactor, nearest_compactor, register_compactor
 from .creation import AgentFactory, Commit, CreateOptions, ResumeOptions, Setup
-from .delivery import Receipt, message
+from .delivery import Receipt, checked, message
 from .ending import Ending
 from .engine import Converging
 from .handle import AgentHandle
@@ -39,6 +39,7 @@ __all__ = [
     "Setup",
     "Target",
     "TurnAnswer",
+    "checked",
     "current_initiator",
     "message",
     "nearest_compactor",

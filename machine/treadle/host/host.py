@@ -30,6 +30,7 @@ from ..tools.registry import ToolRegistry
 from .config import load_config
 from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
+from .membership import Membership
 from .presets.presets import Presets
 from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
 from .registry import Agents
@@ -67,6 +68,7 @@ class Host:
         max_live_children: how many agents may live below one root, all levels together; ``None`` for no bound (O6).
         tool_order: canonical order of tools; the others follow by name (R1).
         default_model: what agents use that name neither provider nor model (O10).
+        replica: makes this host one of many that drive the sessions of one store, which is its (P2).
 
     Attributes:
         declared: the agents that the configuration declared, by their labels (O8).
@@ -86,8 +88,12 @@ class Host:
         max_live_children: int | None = MAX_LIVE_CHILDREN,
         tool_order: Iterable[str] = (),
         default_model: DefaultModel | None = None,
+        replica: Membership | None = None,
     ) -> None:
-        self.store = store
+        if replica is not None and store is not None:
+            raise MisuseError("a replica brings its store: give either store or replica")
+        self.store = replica.store if replica is not None else store
+        self.replica = replica
         self.checks = checks
         self.approver = approver
         self.cwd = cwd if cwd is not None else str(Path.cwd())
@@ -103,7 +109,7 @@ class Host:
         self.declared: dict[str, Agent] = {}
         self._deployment: Deployment | None = None
         self.agents = Agents(self.scope, max_live_children)
-        self.sessions = Sessions(self.agents, store)
+        self.sessions = Sessions(self.agents, self.store)
         self.unload_loop = self.agents.set_factory(LoopFactory(self))
         self.thread_id = NOT_ENTERED
         self._token: trio.lowlevel.TrioToken | None = None
@@ -182,6 +188,8 @@ class Host:
         self.thread_id = threading.get_ident()
         _ENTERED.add(self)
         context = contextvars.copy_context()
+        if self.replica is not None:
+            await self._stack.enter_async_context(self.replica.joined(self))
         outer = self._outer = await self._stack.enter_async_context(trio.open_nursery())
         ready = trio.Event()
         outer.start_soon(self._serve, ready)
@@ -263,8 +271,8 @@ class Host:
 
     @property
     def running(self) -> bool:
-        """Whether the host has been entered."""
-        return self._nursery is not None
+        """Whether the host has been entered, so that agents can be made."""
+        return self.start != self.refuse_start
 
     def spawn(self, run: Callable[[], Awaitable[Any]], name: str | None = None) -> None:
         """Start a task of the host's own, in the host's context (O7).

@@ -144,8 +144,8 @@ def persist(
 
     Live events are written in the background; at each turn end ``session/flush`` is the barrier (P8). Before the body
     of a tool runs, its ``tool/call`` is handed to the operating system, so that a killed process never leaves a call
-    that ran and looks as if it had not been started (P4). What is written need not be held, where the store can read it
-    back (S11).
+    that ran and looks as if it had not been started (P4); where the session is another's by now, the body does not begin
+    (P2). What is written need not be held, where the store can read it back (S11).
 
     Args:
         agent: whose session it is.
@@ -171,7 +171,10 @@ def persist(
     async def write_ahead(_: ToolProposal, proceed: Callable[[], Awaitable[Any]]) -> Any:
         try:
             await writer.written()
-        except (StoreFailure, SessionLocked) as error:
+        except SessionLocked as error:
+            report(error, WHO)
+            raise  # the session is another's, which goes on without knowing of this call
+        except StoreFailure as error:
             report(error, WHO)
         else:
             if keeper is not None:

@@ -5,7 +5,7 @@ May import: the root, ``words``, and the kernel's pending lists.
 """
 
 from ..ids import SessionId, new_id, session_id
-from ..sums import Opaque, OpenSum, encode_hook, to_builtins
+from ..sums import Opaque, OpenSum, decode_hook, encode_hook, to_builtins
 from ..words.events import (
     Append,
     AssistantAttempt,
@@ -147,6 +147,7 @@ __all__ = [
     "Unreadable",
     "UserMessageAdded",
     "decode_event",
+    "decode_hook",
     "derive",
     "encode_event",
     "encode_header",

@@ -6,8 +6,10 @@ of many sessions in one commit, ``flusher`` gathers them, ``notices`` and ``foll
 May import: the core, and the files and threads of ``stores``.
 """
 
+from .append import Letter
 from .link import Connection, Link, Reach
 from .place import SCHEMA, Place
+from .rows import news
 from .store import Lease, PostgresStore, owner_here
 
-__all__ = ["SCHEMA", "Connection", "Lease", "Link", "Place", "PostgresStore", "Reach", "owner_here"]
+__all__ = ["SCHEMA", "Connection", "Lease", "Letter", "Link", "Place", "PostgresStore", "Reach", "news", "owner_here"]

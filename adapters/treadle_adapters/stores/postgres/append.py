@@ -2,7 +2,8 @@
 
 One statement counts the events into the rows of the sessions, which locks these and looks at their fences as of then, and
 adds events to those only. So one that was taken over holds up no other; nor does one whose row somebody holds, or whose
-record the server refuses: a batch that fails is halved until it is found.
+record the server refuses: a batch that fails is halved until it is found. Letters of the mailbox are taken by the same
+statement, of those sessions only: so a letter is in a log, or waits, and never both or neither.
 
 The answer of a commit may be lost. The batch is then sent again, and refused where it was committed: as only its owner
 writes under an epoch, a session of that epoch which holds more than was due before holds what was sent.
@@ -10,11 +11,11 @@ writes under an epoch, a session of that epoch which holds more than was due bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from attrs import define
+from attrs import define, field, frozen
 
 from treadle import SessionLocked, StoreFailure
 
@@ -35,7 +36,7 @@ with counted as (
 )
 select id from counted
 """
-MANY = """
+_BATCH = """
 with counted as (
     update sessions s
     set next_seq = s.next_seq + b.count, size = s.size + b.bytes,
@@ -51,8 +52,17 @@ with counted as (
     from unnest(%(sessions)b::text[], %(seqs)b::int8[], %(records)b::text[]) as r (session, seq, record)
     join counted on counted.id = r.session
 )
-select id from counted
+{taken}select id from counted
 """
+TAKEN = """, taken as (
+    update mailbox m set letter = null, seq = t.seq, answer = t.answer
+    from unnest(%(owners)b::text[], %(letters)b::text[], %(places)b::int8[], %(answers)b::text[])
+        as t (session, id, seq, answer) join counted on counted.id = t.session
+    where m.session = t.session and m.id = t.id and m.session = any(%(owners)b::text[]) and m.id = any(%(letters)b::text[])
+        and m.letter is not null
+)
+"""
+MANY, TAKING = _BATCH.format(taken=""), _BATCH.format(taken=TAKEN)
 PLANNED = (
     "set lock_timeout = 100; set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off; "
     "set enable_nestloop = off; set enable_mergejoin = off"
@@ -67,6 +77,23 @@ where s.id = any(%b::text[])
 """
 
 
+@frozen
+class Letter:
+    """A letter of the mailbox that is taken by the commit which writes an event (P2).
+
+    Attributes:
+        id: the letter's.
+        seq: the event that records it.
+        answer: what it came to.
+        taken: called once that is committed.
+    """
+
+    id: str
+    seq: int
+    answer: str
+    taken: Callable[[], None]
+
+
 @define(eq=False)
 class Due:
     """What one session has to write, and what came of it.
@@ -76,6 +103,7 @@ class Due:
         epoch: the fence.
         first: the seq of the first record.
         records: encoded events, in order.
+        letters: those that are taken with them.
         sent: whether a commit of them may have happened whose answer was lost.
         done: whether it is settled. Where it is not, somebody holds the session's row: to be tried again.
         error: why nothing was written, ``None`` if all was.
@@ -86,6 +114,7 @@ class Due:
     first: int
     records: list[str]
     size: int
+    letters: list[Letter] = field(factory=list[Letter])
     sent: bool = False
     done: bool = False
     error: Exception | None = None
@@ -134,7 +163,8 @@ def append(conn: Connection, batch: Sequence[Due]) -> None:
 def _send(conn: Connection, batch: Sequence[Due]) -> set[str]:
     for due in batch:
         due.sent = True
-    if len(batch) == 1:
+    letters = [(due.session, letter) for due in batch for letter in due.letters]
+    if len(batch) == 1 and not letters:
         [due] = batch
         values: dict[str, Any] = {
             "id": due.session,
@@ -163,7 +193,15 @@ def _send(conn: Connection, batch: Sequence[Due]) -> set[str]:
         "seqs": seqs,
         "records": records,
     }
-    return {row[0] for row in conn.execute(MANY, values, prepare=True).fetchall()}
+    if letters:
+        values |= {
+            "owners": [session for session, _ in letters],
+            "letters": [letter.id for _, letter in letters],
+            "places": [letter.seq for _, letter in letters],
+            "answers": [letter.answer for _, letter in letters],
+        }
+    statement = TAKING if letters else MANY
+    return {row[0] for row in conn.execute(statement, values, prepare=True).fetchall()}
 
 
 def _look(conn: Connection, batch: Sequence[Due]) -> list[Due]:
@@ -203,6 +241,7 @@ def _take_off(due: Due, written: int) -> None:
     """So many records were committed when the answer was lost."""
     due.size -= sum([len(record.encode()) for record in due.records[:written]])
     due.first, due.records, due.sent = due.first + written, due.records[written:], False
+    due.letters = [letter for letter in due.letters if letter.seq >= due.first]
     if not due.records:
         due.settle()
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 import trio
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from treadle import Event, MisuseError, SessionHeader, SessionLocked, StoreFailure
 from treadle.errors import LeaseLost
@@ -19,7 +19,7 @@ from treadle.session import session_id as checked_id
 
 from ..files import to_end
 from . import rows
-from .append import Due, planned
+from .append import Due, Letter, planned
 from .flusher import Flusher
 from .follow import followed, listen
 from .link import Connection, Link, Reach
@@ -48,6 +48,7 @@ class _Sink:
     epoch: int
     lease: Lease | None
     sent: bool = False
+    letters: list[Letter] = field(factory=list[Letter])
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         del durable  # a commit always is
@@ -55,11 +56,16 @@ class _Sink:
             self.lease.check(self.session_id)
         if records:
             texts = [record.decode() for record in records]
-            due = Due(self.session_id, self.epoch, first, texts, sum(map(len, records)), self.sent)
+            taken = [letter for letter in self.letters if letter.seq < first + len(records)]
+            due = Due(self.session_id, self.epoch, first, texts, sum(map(len, records)), taken, self.sent)
             self.sent = True
             try:
                 await self.store.flusher.write(due)
                 self.sent = False
+                if taken:
+                    self.letters = [letter for letter in self.letters if letter.seq >= first + len(records)]
+                    for letter in taken:
+                        letter.taken()
             except SessionLocked as error:
                 if self.lease is None:
                     raise
@@ -111,6 +117,9 @@ class PostgresStore:
         window: seconds that live events wait for company (P1).
         lease: whose sessions these are, instead of this store's own.
 
+    Attributes:
+        listener: told the ids of sessions whose events were committed.
+
     Raises:
         MisuseError: the URL is none.
     """
@@ -129,14 +138,16 @@ class PostgresStore:
         self._reach = Reach(self.place, patience, fsync != "never")
         self._window = window
         self._closed = False
-        self._open: set[str] = set()
+        self._open: dict[str, tuple[_Sink, BatchWriter]] = {}
         self._opening: set[str] = set()
         self._lease = lease
         owner = lease.owner if lease is not None else owner_here()
         self._me = rows.Writing(owner, self._open.__contains__, lease is not None)
         self._control = self.link(lambda conn: rows.alive(conn, owner) if lease is None else None)
         self._commits = [self.link(planned) for _ in range(COMMITS)]
-        self.flusher = Flusher(self._commits, patience, Notices(self._control).tell)
+        self._notices = Notices(self._control)
+        self.flusher = Flusher(self._commits, patience, self._was_written)
+        self.listener: Callable[[list[str]], None] | None = None
 
     def link(self, then: Callable[[Connection], None] = lambda _: None, *, patience: float | None = None) -> Link:
         """Another connection to the database, with its tables there; ``then`` is called with each new one. Close it.
@@ -150,6 +161,11 @@ class PostgresStore:
 
         reach = self._reach if patience is None else evolve(self._reach, patience=patience, met=False)
         return Link(reach, ready)
+
+    def _was_written(self, sessions: list[str]) -> None:
+        self._notices.tell(sessions)
+        if self.listener is not None:
+            self.listener(sessions)
 
     @property
     def open_sessions(self) -> frozenset[str]:
@@ -172,8 +188,10 @@ class PostgresStore:
         return self._writer(name, epoch, len(events))
 
     def _writer(self, session_id: str, epoch: int, count: int) -> BatchWriter:
-        self._open.add(session_id)
-        return BatchWriter(session_id, _Sink(self, session_id, epoch, self._lease), count, window=self._window)
+        sink = _Sink(self, session_id, epoch, self._lease)
+        writer = BatchWriter(session_id, sink, count, window=self._window)
+        self._open[session_id] = sink, writer
+        return writer
 
     async def open_write(self, session_id: str) -> OpenSession:
         """See ``SessionStore``."""
@@ -207,7 +225,7 @@ class PostgresStore:
 
     async def let_go(self, session_id: str, epoch: int) -> None:
         """Let the next writer in. If that cannot be said now, this store's next opening of the session may take it."""
-        self._open.discard(session_id)
+        self._open.pop(session_id, None)
         try:
             await to_end(self._control.run, rows.release, session_id, epoch)
         except StoreFailure:
@@ -239,6 +257,37 @@ class PostgresStore:
         name = checked_id(session_id)
         with self._only_one(name):
             await self._ask(rows.delete, name, self._me)
+
+    # --- letters of the mailbox ---------------------------------------------------------------------------------------
+
+    def epoch(self, session_id: str) -> int | None:
+        """The epoch under which this store has a session open for writing; ``None`` where it has not."""
+        held = self._open.get(session_id)
+        return held[0].epoch if held is not None else None
+
+    def take_letter(self, session_id: str, letter: Letter) -> None:
+        """Have a letter taken by the very commit that writes the event which records it.
+
+        To be called in the step that recorded it, before anything else is awaited.
+
+        Raises:
+            MisuseError: the session is not open here.
+        """
+        held = self._open.get(session_id)
+        if held is None:
+            raise MisuseError(f"session {session_id!r} is not open here; its letters are its owner's to take (P2)")
+        held[0].letters.append(letter)
+
+    async def written(self, session_id: str) -> None:
+        """Write now what an open session has recorded; nothing if it is not open here.
+
+        Raises:
+            SessionLocked: it is another writer's by now.
+            StoreFailure: it could not be written; it is kept, and the next barrier tries again.
+        """
+        held = self._open.get(session_id)
+        if held is not None:
+            await held[1].written()
 
     # --- what only a database does ------------------------------------------------------------------------------------
 

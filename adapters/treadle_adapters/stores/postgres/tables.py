@@ -41,6 +41,19 @@ MIGRATIONS: tuple[LiteralString, ...] = (
         dead boolean not null default false
     );
     """,
+    """
+    create table mailbox (
+        session text collate "C" not null references sessions on delete cascade,
+        id text collate "C" not null,      -- of a message, or of whatever else is asked: asked once
+        number int8 not null generated always as identity,  -- the order in which a session's letters are taken
+        digest text not null,              -- tells a letter from another one under the same id
+        letter text,                       -- what is asked; null once it was taken
+        seq int8,                          -- the event that records it: written by the same commit
+        answer text,                       -- what it came to
+        primary key (session, id)
+    );
+    create index mailbox_waiting on mailbox (session, number) where letter is not null;
+    """,
 )
 """What leads from each version of the tables to the next; the first one makes them."""
 MIGRATING = 7_238_531

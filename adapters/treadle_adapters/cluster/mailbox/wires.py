@@ -1,0 +1,100 @@
+"""Telling another process something soon, through the database: it may be lost, so whoever waits also looks by himself."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import trio
+from psycopg.sql import SQL, Identifier
+
+from treadle import StoreFailure
+from treadle_adapters.stores.postgres import Connection, PostgresStore
+
+from . import rows
+
+LOOK = 1.0
+"""Seconds after which everybody who waits looks by himself: a notice may be lost."""
+PAUSE = 0.002
+"""Seconds between two statements that tell; what came meanwhile is told together, and once."""
+LONGEST = 7_000
+"""Characters of one word at most; the server takes less than 8,000 bytes."""
+
+
+def channel_of(owner: str) -> str:
+    """The channel on which an owner of sessions, or whoever else has an id, is told something."""
+    return f"treadle_mail_{owner.partition(' ')[0].replace('-', '')}"
+
+
+class Teller:
+    """Tells channels words, in a thread while there is something to tell."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._link = store.link()
+        self._lock = threading.Lock()
+        self._words: dict[tuple[str, str], None] = {}
+        self._busy = False
+
+    def tell(self, channel: str, word: str) -> None:
+        """Tell a channel a word soon; from any thread of the trio run."""
+        with self._lock:
+            self._words[channel, word] = None
+            if self._busy:
+                return
+            self._busy = True
+        trio.lowlevel.start_thread_soon(self._run, lambda _: None)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                words, self._words = self._words, {}
+                if not words:
+                    self._busy = False
+                    return
+            with contextlib.suppress(StoreFailure):  # who waits for it looks by himself
+                self._link.call(rows.notify, list(words))
+            time.sleep(PAUSE)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._link.close()
+
+
+class Ears:
+    """Hears what this process is told, on a connection of its own.
+
+    Args:
+        store: the database.
+        channel: this process's.
+        heard: called with each word.
+    """
+
+    def __init__(self, store: PostgresStore, channel: str, heard: Callable[[str], None]) -> None:
+        def listen(conn: Connection) -> None:
+            conn.execute(SQL("listen {}").format(Identifier(channel)))
+
+        self._link = store.link(listen)
+        self._heard = heard
+
+    async def run(self) -> None:
+        """Hear, until cancelled."""
+        while True:
+            with trio.move_on_after(LOOK):  # a connection that was lost is made again
+                await self._link.wait_readable()
+            try:
+                words = await self._link.run(_heard)
+            except StoreFailure:
+                await trio.sleep(LOOK)
+                continue
+            for word in words:
+                self._heard(word)
+
+    async def close(self) -> None:
+        """Close the connection; nobody runs any more."""
+        await self._link.close()
+
+
+def _heard(conn: Connection) -> list[str]:
+    return [notice.payload for notice in conn.notifies(timeout=0)]
