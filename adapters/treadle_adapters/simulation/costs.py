@@ -14,7 +14,7 @@ class Statement:
         begins: how its text begins, blanks collapsed; this is how it is recognised.
         processor: milliseconds of one processor of the server.
         row: the same for each row that it returns or changes.
-        waits: milliseconds that pass beside: the way there and back, and a commit on disk.
+        waits: milliseconds that pass beside: the way back, and a commit on disk.
         row_waits: the same for each row.
     """
 
@@ -41,6 +41,8 @@ STATEMENTS = (
     Statement("who has left sessions behind?", "select id from replicas where dead", 0.06, row=0.007),
     Statement("claim", "update sessions set owner = %(me)s", 0.05, row=0.02, waits=0.2, row_waits=0.045),
     Statement("let go of a session", "update sessions set owner = null", 0.2, waits=0.2),
+    Statement("look for letters", "select m.session, s.epoch", 0.06),
+    Statement("look for letters to nobody's sessions", "select distinct m.session", 0.06),
     Statement("open a session", "open", 0.52, waits=0.4),
     Statement("write an event", "append", 0.2, waits=0.2),
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -18,23 +19,30 @@ from .costs import SPREAD, STATEMENTS, Statement
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+WAY = 0.00003
+"""Seconds from a replica to the server."""
 
 
 @define
 class Peer:
     """A row of the table of replicas."""
 
+    id: str
     lease: float
     beat: int = 0
     dead: bool = False
+    row: Row = ()
+
+    def __attrs_post_init__(self) -> None:
+        self.row = (self.id, self.beat, self.lease)
 
 
 @define(eq=False)
 class Database:
     """What is stored, and who waits for a processor of the server.
 
-    A statement takes hold of a processor in the order of asking, does what it does at once, keeps the processor as long as
-    it takes, and is answered after what it waits beside. Nothing is answered while the server is stalled.
+    Statements get a processor in the order of asking, and are answered after what they wait beside. Nothing is answered
+    while the server is stalled. What a statement does it does when it is asked, so that order is kept as well.
 
     Attributes:
         processors: how many the server has for these statements; what else the sessions write is not counted here.
@@ -51,33 +59,43 @@ class Database:
     replicas: dict[str, Peer] = field(factory=dict[str, Peer])
     sessions: dict[str, list[int]] = field(factory=dict[str, list[int]])
     asked: Counter[str] = field(factory=Counter[str])
-    used: Counter[str] = field(factory=Counter[str])
+    used: defaultdict[str, float] = field(factory=lambda: defaultdict[str, float](float))
     epoch: int = 0
     claimed: list[tuple[float, int]] = field(factory=list[tuple[float, int]])
     stalled_until: float = -math.inf
-    _free: trio.Semaphore = field(init=False)
+    _free: list[float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._free = trio.Semaphore(self.processors)
+        self._free = [0.0] * self.processors
 
-    async def run(self, chance: random.Random, function: Callable[..., T], *args: Any) -> T:
-        """Send a function of statements, as ``Link.run`` does."""
-        stalled = self.stalled_until - trio.current_time()
-        if stalled > 0:
-            await trio.sleep(stalled + chance.uniform(0, 0.05))
-        async with self._free:
-            said = _Said(self)
-            answer = function(cast("Connection", said), *args)
-            held = said.processor * chance.lognormvariate(0, SPREAD)
-            for name, seconds in said.each.items():
-                self.asked[name] += 1
-                self.used[name] += held * seconds / said.processor
-            await trio.sleep(held)
-        await trio.sleep(said.waits * chance.lognormvariate(0, SPREAD))
-        stalled = self.stalled_until - trio.current_time()
-        if stalled > 0:
-            await trio.sleep(stalled + chance.uniform(0, 0.05))
+    async def run(self, chance: random.Random, patience: float, function: Callable[..., T], *args: Any) -> T:
+        """Send a function of statements, as ``Link.run`` does.
+
+        Raises:
+            StoreFailure: the server would answer later than is waited for; nothing was done.
+        """
+        await trio.sleep(WAY * chance.uniform(0.5, 1.5))  # so that no two arrive in the same instant
+        now = trio.current_time()
+        begins = max(now, self._free[0], self._awake(now, chance))
+        if begins - now > patience:
+            await trio.sleep(patience)
+            raise StoreFailure(f"no answer within {patience:g} s")
+        said = _Said(self)
+        answer = function(cast("Connection", said), *args)
+        held = said.processor * chance.lognormvariate(0, SPREAD)
+        heapq.heapreplace(self._free, begins + held)
+        for name, seconds in said.each.items():
+            self.asked[name] += 1
+            self.used[name] += held * seconds / said.processor
+        await trio.sleep_until(begins + held + said.waits * chance.lognormvariate(0, SPREAD))
+        now = trio.current_time()
+        if self.stalled_until > now:
+            await trio.sleep_until(self._awake(now, chance))
         return answer
+
+    def _awake(self, now: float, chance: random.Random) -> float:
+        """When the server says something again: not to all in the same instant."""
+        return self.stalled_until + chance.uniform(0, 0.05) if self.stalled_until > now else now
 
     def stall(self, seconds: float) -> None:
         """Answer nobody for so long."""
@@ -103,7 +121,7 @@ class _Said:
     waits: float = 0.0
     each: dict[str, float] = field(factory=dict[str, float])
 
-    def execute(self, text: str, params: Any = ()) -> _Answer:
+    def execute(self, text: str, params: Any = (), **_: Any) -> _Answer:
         statement = _known(text)
         rows = _Answer(_DOES[statement.name](self.database, params))
         processor, waits = statement.seconds(len(rows))
@@ -122,7 +140,9 @@ def _known(text: str) -> Statement:
         plain = " ".join(text.split())
         fitting = [each for each in STATEMENTS if plain.startswith(each.begins)]
         if not fitting:
-            raise AssertionError(f"the model of the database knows no such statement; give it a row in costs.py: {plain}")
+            raise AssertionError(
+                f"the model of the database knows no such statement; give it a row in costs.py: {plain}"
+            )
         found = _KNOWN[text] = fitting[0]
     return found
 
@@ -132,7 +152,7 @@ def _known(text: str) -> Statement:
 
 def _enter(database: Database, params: Any) -> Iterator[Row]:
     me, lease = params
-    database.replicas.setdefault(me, Peer(lease))
+    database.replicas.setdefault(me, Peer(me, lease))
     yield from ()
 
 
@@ -140,13 +160,12 @@ def _beat(database: Database, params: Any) -> Iterator[Row]:
     peer = database.replicas.get(params[0])
     if peer is not None and not peer.dead:
         peer.beat += 1
+        peer.row = (peer.id, peer.beat, peer.lease)
         yield (1,)
 
 
 def _seen(database: Database, _: Any) -> Iterator[Row]:
-    for name, peer in database.replicas.items():
-        if not peer.dead:
-            yield name, peer.beat, peer.lease
+    return iter([peer.row for peer in database.replicas.values() if not peer.dead])
 
 
 def _bury(database: Database, params: Any) -> Iterator[Row]:
@@ -213,6 +232,8 @@ _DOES: dict[str, Callable[[Database, Any], Iterator[Row]]] = {
     "who has left sessions behind?": _left_behind,
     "claim": _claim,
     "let go of a session": _nothing,
+    "look for letters": _nothing,
+    "look for letters to nobody's sessions": _nothing,
     "open a session": _nothing,
     "write an event": _nothing,
 }
@@ -224,7 +245,7 @@ _DOES: dict[str, Callable[[Database, Any], Iterator[Row]]] = {
 class ModelLink(Link):
     """A connection to the model: one statement at a time, given up after its patience as the real one is."""
 
-    def __init__(self, database: Database, chance: random.Random, patience: float) -> None:
+    def __init__(self, database: Database, chance: random.Random, patience: float) -> None:  # no server is reached
         self.database = database
         self.chance = chance
         self.patience = patience
@@ -242,11 +263,9 @@ class ModelLink(Link):
         async with self._one:
             if self.cut:
                 raise StoreFailure("the replica is dead")
-            with trio.move_on_after(self.patience + 1):
-                answer = await self.database.run(self.chance, function, *args)
-                self.took.append(trio.current_time() - began)
-                return answer
-        raise StoreFailure(f"no answer within {self.patience:g} s")
+            answer = await self.database.run(self.chance, self.patience + 1, function, *args)
+            self.took.append(trio.current_time() - began)
+            return answer
 
     async def close(self) -> None:
         """See ``Link``."""

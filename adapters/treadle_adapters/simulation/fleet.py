@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import trio
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from trio.testing import MockClock
 
+from treadle import Host
 from treadle.errors import LeaseLost
 
 from ..cluster import BEATS, LEASE, Replica
-from ..stores.postgres import Link
+from ..cluster.mailbox import Carrier, Post
+from ..stores.postgres import Connection, Link
 from .costs import RESUMING
 from .database import Database, ModelLink
 
@@ -41,9 +43,17 @@ class Plan:
     restart: float = 5.0
     seed: int = 1
 
-    def with_lease(self, lease: float) -> Plan:
-        """The same with another lease."""
-        return evolve(self, lease=lease)
+
+def _say(conn: Connection, statement: LiteralString) -> None:
+    conn.execute(statement)
+
+
+class _Deaf(Post):
+    """Hears nothing, so that its replica looks for letters by itself, each second."""
+
+    async def run(self) -> None:
+        """Sleep."""
+        await trio.sleep_forever()
 
 
 class ModelReplica(Replica):
@@ -51,29 +61,44 @@ class ModelReplica(Replica):
 
     def __init__(self, fleet: Fleet, name: str) -> None:
         self.fleet = fleet
-        self._chance = random.Random(f"{fleet.plan.seed} {name}")
+        self._name = name
         self.links: list[ModelLink] = []
         self.resumed = 0
         super().__init__("postgres://model/model", lease=fleet.plan.lease, resume=self.go_on)
         self.lease.owner = name
         self.lease.clock = trio.current_time
+        self.post = _Deaf(self.store, name)
+        self._carrier = Carrier(self.store, self.lease, self.post, self._bounded())
+        self._carrier.host = Host()
+        self._resume_by(self.go_on)
         self._control = self._bounded()
         self._processor = trio.Lock()
+        self._pace = self._drawn()
+
+    def _drawn(self) -> random.Random:
+        """Chance for one purpose: what else happens in the same instant takes nothing from it."""
+        return random.Random(f"{self.fleet.plan.seed} {self._name} {len(self.links)}")  # noqa: S311 (no secret)
 
     def _bounded(self) -> ModelLink:
-        link = ModelLink(self.fleet.database, self._chance, self.fleet.plan.lease / BEATS)
+        link = ModelLink(self.fleet.database, self._drawn(), self.fleet.plan.lease / BEATS)
         self.links.append(link)
         return link
+
+    @property
+    def heart(self) -> ModelLink:
+        """The connection on which it beats."""
+        assert isinstance(self._heart, ModelLink)
+        return self._heart
 
     async def _ask(self, link: Link, function: Callable[..., T], *args: Any) -> T:
         return await link.run(function, *args)
 
     async def go_on(self, session_id: str) -> None:
         """Resume one session: it is opened and read, made ready, and says so in its log."""
-        await self._control.run(lambda conn: conn.execute("open"))
+        await self._control.run(_say, "open")
         async with self._processor:
-            await trio.sleep(RESUMING * self._chance.uniform(0.5, 1.5))
-        await self._control.run(lambda conn: conn.execute("append"))
+            await trio.sleep(RESUMING * self._pace.uniform(0.5, 1.5))
+        await self._control.run(_say, "append")
         self.resumed += 1
         self.fleet.resumed(session_id)
 
@@ -102,6 +127,7 @@ class Fleet:
         nursery: where the replicas run.
         living: those that run, by id.
         lost: how many have lost their leases.
+        last: when a session was resumed last.
         waited: of each session that was resumed, seconds since it had an owner that lived.
     """
 
@@ -110,6 +136,7 @@ class Fleet:
     database: Database = field(init=False)
     living: dict[str, Life] = field(factory=dict[str, Life])
     lost: int = 0
+    last: float = 0.0
     waited: list[float] = field(factory=list[float])
     _since: dict[str, float] = field(factory=dict[str, float])
     _all_resumed: trio.Event = field(factory=trio.Event)
@@ -118,7 +145,7 @@ class Fleet:
 
     def __attrs_post_init__(self) -> None:
         self.database = Database(self.plan.processors)
-        self._chance = random.Random(self.plan.seed)
+        self._chance = random.Random(self.plan.seed)  # noqa: S311 (no secret)
 
     async def begin(self) -> None:
         """Start as many as are planned, with their sessions, and let a lease pass: all know each other then."""
@@ -168,7 +195,8 @@ class Fleet:
         """Note that a session goes on."""
         since = self._since.pop(session_id, None)
         if since is not None:
-            self.waited.append(trio.current_time() - since)
+            self.last = trio.current_time()
+            self.waited.append(self.last - since)
         if not self._since:
             self._all_resumed.set()
 

@@ -11,7 +11,9 @@ RACK = 25
 """One of so many replicas dies with a rack; at least one."""
 AT_ONCE = 20
 """One of so many is replaced at once in a deploy; at least one."""
-LEASES = 3
+WATCHED = 2
+"""Waves of a deploy that are simulated: the others are like them."""
+LEASES = 2
 """How many leases a quiet fleet is watched."""
 
 
@@ -51,7 +53,7 @@ class Rack:
         died: replicas.
         sessions: that had been theirs.
         found: seconds until the first of them was claimed.
-        claims: sessions claimed in a second, from the first to the last.
+        claims: sessions claimed in a second, from the first claim to the last.
         median: seconds until a session went on, of half of them.
         recovered: seconds until the last one did.
         most: how many times the mean the replica got that got most.
@@ -114,12 +116,14 @@ class Deploy:
     """A rolling deploy: some at once begin, as many leave, until all are new.
 
     Attributes:
-        seconds: from the first to the last.
+        waves: how many there are; the first ones were watched.
+        seconds: of a wave, from the start of the new ones until every session goes on.
         median: seconds without an owner, of half of the sessions that moved.
         longest: seconds without an owner, at most.
         lost: replicas that lost their lease.
     """
 
+    waves: int
     seconds: float
     median: float
     longest: float
@@ -127,23 +131,25 @@ class Deploy:
 
 
 def deploy(plan: Plan) -> Deploy:
-    """Replace every replica."""
+    """Replace replicas, wave by wave; as many waves are watched as ``WATCHED`` says."""
 
     async def scenario(fleet: Fleet) -> Deploy:
-        began = trio.current_time()
-        old = sorted(fleet.living)
         at_once = max(1, plan.replicas // AT_ONCE)
-        for first in range(0, len(old), at_once):
-            leaving = old[first : first + at_once]
+        waves = -(-plan.replicas // at_once)
+        watched = min(waves, WATCHED)
+        began = trio.current_time()
+        for _ in range(watched):
+            leaving = sorted(fleet.living)[:at_once]
             for _ in leaving:
                 fleet.start(plan.restart)
-            await trio.sleep(plan.restart + plan.lease / 2)
+            await trio.sleep(plan.restart + 1)
             for name in leaving:
                 fleet.living[name].leave.set()
-                await trio.sleep(0.01)
+                await trio.sleep(1 / at_once)
             await fleet.all_resumed()
         waited = sorted(fleet.waited)
-        return Deploy(trio.current_time() - began, _share(waited, 0.5), waited[-1], fleet.lost)
+        seconds = (trio.current_time() - began) / watched
+        return Deploy(waves, seconds, _share(waited, 0.5), waited[-1], fleet.lost)
 
     return simulated(plan, scenario)
 
@@ -174,7 +180,7 @@ def stall(plan: Plan, seconds: float) -> Stall:
             return Stall(0, 0.0, 1.0)
         await fleet.all_resumed()
         got = [life.replica.resumed for life in fleet.living.values()]
-        return Stall(fleet.lost, trio.current_time() - ended, max(got) / (sum(got) / len(got)))
+        return Stall(fleet.lost, max(0.0, fleet.last - ended), max(got) / (sum(got) / len(got)))
 
     return simulated(plan, scenario)
 
@@ -196,7 +202,7 @@ class _Watch:
         fleet.database.asked.clear()
         fleet.database.used.clear()
         for life in fleet.living.values():
-            life.replica.links[0].took.clear()
+            life.replica.heart.took.clear()
 
     @property
     def sent(self) -> int:
@@ -213,7 +219,7 @@ class _Watch:
 
     @property
     def beat_p99(self) -> float:
-        took = [each for life in self._fleet.living.values() for each in life.replica.links[0].took]
+        took = [each for life in self._fleet.living.values() for each in life.replica.heart.took]
         return _share(sorted(took), 0.99)
 
 
