@@ -7,6 +7,7 @@ import logging
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -15,6 +16,7 @@ import trio
 from treadle import Agent, AgentHandle, AgentOptions, Host, MisuseError, StoreFailure, TreadleError
 from treadle.agent import Setup
 from treadle.errors import LeaseLost
+from treadle.hooks import AGENT_CREATED
 from treadle.session import WINDOW
 from treadle_adapters.stores.postgres import SCHEMA, Link, PostgresStore, owner_here
 
@@ -141,6 +143,7 @@ class Replica:
         guard(host, self.lease)
         self._host = host
         self._carrier.attach(host)
+        host.on(AGENT_CREATED, lambda made: made.agent.scope.defer(partial(self._ending, made.agent)))
 
     def agent(self, session_id: str) -> AgentRef:
         """The agent of a session, to be spoken to from here, whether its owner is here, elsewhere, or nobody yet.
@@ -195,6 +198,11 @@ class Replica:
             async with trio.open_nursery() as nursery:
                 for agent in host.agents.roots():
                     nursery.start_soon(self._at_rest, agent)
+
+    def _ending(self, agent: Agent) -> None:
+        """What waits for a turn when the replica goes out of service is gone on with by whoever claims the session."""
+        if self._draining and agent.inbox.next_turn:
+            self.store.leave_owned(agent.id)
 
     async def _at_rest(self, agent: Agent) -> None:
         """Wait until an agent is at rest, and end it if that is the replica's."""

@@ -133,7 +133,7 @@ class AgentRef:
         """
         posted = await self.followup(message)
         fate, text, usages = Fate(posted.message_id), "", list[Usage]()
-        async with aclosing(self.events(await posted.recorded())) as events:
+        async with self.events(await posted.recorded()) as events:
             async for entry in events:
                 data = entry.data
                 fate.take(entry)
@@ -234,21 +234,24 @@ class AgentRef:
 
     # --- following ----------------------------------------------------------------------------------------------------
 
-    def events(self, first: int = 0) -> AsyncGenerator[Event]:
-        """The events of the session from number ``first`` on, and those that come, as they are committed.
+    @asynccontextmanager
+    async def events(self, first: int = 0) -> AsyncGenerator[AsyncGenerator[Event]]:
+        """Follow the log from event number ``first`` on: a context that gives its events, as they are committed.
 
         Raises:
-            SessionNotFound: there is no such session, or it was deleted.
-            SessionCorrupt: an event cannot be read.
+            SessionNotFound: there is no such session, or it was deleted; raised where the events are read.
+            SessionCorrupt: an event cannot be read; those before it were given.
         """
-        return self._post.events(self.id, first)
+        async with aclosing(self._post.events(self.id, first)) as coming:
+            yield coming
 
     @asynccontextmanager
     async def live(self) -> AsyncGenerator[AsyncGenerator[Live]]:
         """Follow what the session says now, through its owner: a context that gives what is new.
 
         It begins with the live attempt's first chunk, goes on when the session changes its owner, and is silent while
-        nobody owns it. Chunks may be lost with a machine; what the log has is told by ``events``.
+        nobody owns it. The last chunks of an attempt
+        may be told by its event alone: what the log has is told by ``events``.
         """
         follower = Follower()
         with self._post.follower(self.id, follower):

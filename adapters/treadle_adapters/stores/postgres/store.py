@@ -48,6 +48,7 @@ class _Sink:
     epoch: int
     lease: Lease | None
     sent: bool = False
+    stays: bool = False
     letters: list[Letter] = field(factory=list[Letter])
 
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
@@ -77,7 +78,18 @@ class _Sink:
         return True
 
     async def release(self) -> None:
-        await self.store.let_go(self.session_id, self.epoch)
+        self.store.closed(self.session_id)
+        if not (self.stays or self._lost()):
+            await self.store.let_go(self.session_id, self.epoch)
+
+    def _lost(self) -> bool:
+        """Whether the session is to be claimed by another replica, and gone on with, as one of a dead one."""
+        try:
+            if self.lease is not None:
+                self.lease.check(self.session_id)
+        except LeaseLost:
+            return True
+        return False
 
 
 class Lease(Protocol):
@@ -223,9 +235,12 @@ class PostgresStore:
             raise
         return OpenSession(stored, self._writer(name, epoch, len(stored.events)))
 
+    def closed(self, session_id: str) -> None:
+        """A session is not open here any more."""
+        self._open.pop(session_id, None)
+
     async def let_go(self, session_id: str, epoch: int) -> None:
         """Let the next writer in. If that cannot be said now, this store's next opening of the session may take it."""
-        self._open.pop(session_id, None)
         try:
             await to_end(self._control.run, rows.release, session_id, epoch)
         except StoreFailure:
@@ -277,6 +292,12 @@ class PostgresStore:
         if held is None:
             raise MisuseError(f"session {session_id!r} is not open here; its letters are its owner's to take (P2)")
         held[0].letters.append(letter)
+
+    def leave_owned(self, session_id: str) -> None:
+        """Have a session stay this owner's when it is closed: others claim it once the owner has left."""
+        held = self._open.get(session_id)
+        if held is not None:
+            held[0].stays = True
 
     async def written(self, session_id: str) -> None:
         """Write now what an open session has recorded; nothing if it is not open here.
