@@ -157,6 +157,39 @@ class Replica:
         """Have an agent that was made here ended by ``AgentRef.dispose`` and at the drain, as those that were resumed."""
         self._carrier.handles[handle.agent.id] = handle
 
+    async def take(self, session_id: str) -> None:
+        """Own a session and resume it, if nobody owns it who lives; nothing if it is open here.
+
+        Raises:
+            MisuseError: this replica has no host, or takes no session any more.
+            SessionLocked: another replica owns it.
+            SessionNotFound: there is no such session.
+            StoreFailure: the database cannot be reached.
+        """
+        if self._resume is None or self._draining:
+            raise MisuseError(f"replica {self.id} takes no sessions: give it a host, and do not drain it")
+        if session_id not in self.store.open_sessions:
+            await self._resume(session_id)
+
+    async def give(self, session_id: str, seconds: float) -> bool:
+        """Let go of a session, with all that is pending, once its agent is at rest.
+
+        Args:
+            session_id: the session.
+            seconds: how long its turn may take, on the clock of the program.
+
+        Returns:
+            Whether it was let go of: ``False`` if it is not open here, its agent is not the replica's to end, or its turn
+            took longer and goes on.
+        """
+        agent = self._host.agents.get(session_id) if self._host is not None else None
+        if agent is None or session_id not in self._carrier.handles:
+            return False
+        with trio.move_on_after(seconds):
+            await self._at_rest(agent)
+            return True
+        return False
+
     # --- a host of its own --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
