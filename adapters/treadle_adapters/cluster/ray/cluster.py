@@ -176,8 +176,9 @@ class Cluster:
         if count < 0:
             raise MisuseError(f"a cluster has some replicas or none, not {count}")
         names = sorted(await trio.to_thread.run_sync(self._names), key=self._number)
+        nodes = await self._nodes() if count > len(names) else {}
         for _ in range(count - len(names)):
-            names.append(await self._start(names, await self._nodes()))
+            names.append(await self._start(names, nodes))
         keep, end = names[:count], names[count:]
         await self._stand(keep)
         await self._end(end, seconds)
@@ -195,8 +196,6 @@ class Cluster:
         leaving = [name for name, each in (await self._actors()).items() if each.standing.node == node]
         nodes = await self._nodes()
         nodes.pop(node, None)
-        if leaving and not nodes:
-            raise StoreFailure(f"node {node} is the only one: there is none to which its replicas could go")
         names = await trio.to_thread.run_sync(self._names)
         begun: list[str] = []
         for _ in leaving:
@@ -228,7 +227,13 @@ class Cluster:
             return  # somebody else did
 
     async def _start(self, names: Sequence[str], nodes: dict[str, int]) -> str:
-        """Start a replica under the next number, on the node with the fewest; returns its name."""
+        """Start a replica under the next number, on the node with the fewest; returns its name.
+
+        Raises:
+            StoreFailure: there is no node for it.
+        """
+        if not nodes:
+            raise StoreFailure(f"Ray has no node with {self._processors:g} processors for a replica")
         number = max((self._number(name) for name in names), default=-1) + 1
         name = f"{self._name}-{number}"
         node = min(sorted(nodes), key=nodes.__getitem__)
@@ -279,13 +284,16 @@ class Cluster:
         return int(name.rpartition("-")[2])
 
     async def _nodes(self) -> dict[str, int]:
-        """The nodes that live, and how many of the replicas that answer run on each."""
+        """The nodes that live and are large enough, and how many of the replicas that answer run on each."""
         living = await trio.to_thread.run_sync(self._ray.nodes)
-        counts = {str(node["NodeID"]): 0 for node in living if node["Alive"]}
+        counts = {str(node["NodeID"]): 0 for node in living if node["Alive"] and self._has_room(node["Resources"])}
         for each in (await self._actors()).values():
             if each.standing.node in counts:
                 counts[each.standing.node] += 1
         return counts
+
+    def _has_room(self, resources: Mapping[str, float]) -> bool:
+        return resources.get("CPU", 0.0) >= self._processors
 
     async def _actors(self, names: Sequence[str] | None = None) -> dict[str, _Actor]:
         """The actors that answer; a dead one does when Ray has restarted it."""
