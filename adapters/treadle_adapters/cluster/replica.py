@@ -185,10 +185,13 @@ class Replica:
         agent = self._host.agents.get(session_id) if self._host is not None else None
         if agent is None or session_id not in self._carrier.handles:
             return False
-        with trio.move_on_after(seconds):
-            await self._at_rest(agent)
-            return True
-        return False
+        if agent.status != "idle":
+            with trio.move_on_after(seconds) as waiting:
+                await agent.when_idle()
+            if waiting.cancelled_caught:
+                return False
+        await self._at_rest(agent)
+        return True
 
     # --- a host of its own --------------------------------------------------------------------------------------------
 

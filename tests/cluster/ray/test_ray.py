@@ -92,7 +92,7 @@ async def test_what_dies_is_gone_on_with(nodes: Nodes, postgres: Server, schema:
     """A process, and then a whole machine with what runs on it."""
     for _ in range(2):
         nodes.add()
-    async with entered(postgres, schema, new_id()[:8]) as cluster:
+    async with entered(postgres, schema, new_id()[-8:]) as cluster:
         await cluster.resize(2)
         for number in range(6):
             agent = await cluster.create(f"s{number}")
@@ -146,7 +146,7 @@ async def test_a_driver_that_is_killed_is_followed_by_another_that_finds_its_rep
     nodes: Nodes, postgres: Server, schema: str
 ) -> None:
     nodes.add()
-    name = new_id()[:8]
+    name = new_id()[-8:]
     text = DRIVER.format(
         folders=FOLDERS, address=nodes.address, url=postgres.url, schema=schema, lease=LEASE, name=name
     )
@@ -171,7 +171,7 @@ async def test_sessions_move_from_a_draining_node_and_when_there_are_more_or_few
 ) -> None:
     while len(nodes.several.worker_nodes) < 2:
         nodes.add()
-    async with entered(postgres, schema, new_id()[:8]) as cluster:
+    async with entered(postgres, schema, new_id()[-8:]) as cluster:
         await cluster.resize(1)
         for number in range(4):
             await cluster.create(f"s{number}")
@@ -207,7 +207,7 @@ async def test_where_no_replica_stands_that_is_said(
     nodes: Nodes, postgres: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle_adapters.cluster.ray.cluster.PATIENCE", 0.5)
-    async with entered(postgres, schema, new_id()[:8]) as cluster:
+    async with entered(postgres, schema, new_id()[-8:]) as cluster:
         assert await cluster.standing() == {}
         with pytest.raises(StoreFailure, match=r"resize\(\) starts some"):
             await cluster.create()
