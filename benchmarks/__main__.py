@@ -23,6 +23,7 @@ MODULES = (
     "streams",
     "stores",
     "postgres",
+    "letters",
     "million",
     "telemetry",
     "servers",

@@ -1,8 +1,8 @@
-"""A replica under faults: drives whatever sessions it can get, and notes what it was told is durable.
+"""A replica under faults: drives whatever sessions it can get, writes to any, and notes what it was told is durable.
 
-chaos_replica.py URL DIRECT SCHEMA LEASE FILE SEED CHANCE
+chaos_replica.py URL DIRECT SCHEMA LEASE FILE SEED CHANCE SESSIONS
 
-``URL`` leads through a proxy, ``DIRECT`` to the server. Each step of claiming, committing, beating and letting go may, by
+``URL`` leads through a proxy, ``DIRECT`` to the server. Each step of claiming, committing, accepting, taking, beating and letting go may, by
 the seed and the chance, be late, end the process, or lose its connection before or after.
 """
 
@@ -19,12 +19,28 @@ from typing import Any
 import psycopg
 import trio
 
-from treadle import AgentOptions, Answer, Call, Host, ScriptedModel, TreadleError, tool
+from treadle import (
+    Admitted,
+    AgentHandle,
+    AgentOptions,
+    Answer,
+    Call,
+    Host,
+    ScriptedModel,
+    StoreFailure,
+    TreadleError,
+    message,
+    tool,
+)
+from treadle.session import ByUser, new_id
 from treadle_adapters.cluster import Replica, rows
+from treadle_adapters.cluster.mailbox import rows as letters
+from treadle_adapters.cluster.mailbox.asked import Cancel
 from treadle_adapters.stores.postgres import append
 from treadle_adapters.stores.postgres import rows as sessions
 
 OPTIONS = AgentOptions(provider="scripted", model="m")
+CLIENTS = 4
 
 
 def failpoints(chance: random.Random, share: float, lease: float) -> None:
@@ -62,6 +78,11 @@ def failpoints(chance: random.Random, share: float, lease: float) -> None:
         (rows, "leave"),
         (sessions, "take"),
         (sessions, "release"),
+        (letters, "accept"),
+        (letters, "notify"),
+        (letters, "waiting"),
+        (letters, "unowned"),
+        (letters, "answer"),
     ):
         around(module, name)
 
@@ -81,12 +102,13 @@ class Driver:
         self.driven: set[str] = set()
         self.nursery: trio.Nursery | None = None
 
-    async def take(self, session_id: str) -> None:
+    async def take(self, session_id: str) -> AgentHandle:
         """Resume a session and drive it."""
         handle = await self.host.agents.resume(session_id, agent_options=OPTIONS)
         assert self.nursery is not None
         self.driven.add(session_id)
         self.nursery.start_soon(self.drive, handle)
+        return handle
 
     async def drive(self, handle: Any) -> None:
         agent = handle.agent
@@ -96,13 +118,39 @@ class Driver:
                 outcome = await agent.followup(text).outcome(durable=True)
                 if type(outcome).__name__ != "Admitted":
                     break
-                os.write(self.notes, f"{time.monotonic():.3f} {agent.id} {text}\n".encode())
+                self.note("admitted", agent.id, text)
                 await agent.when_idle()
         except TreadleError:
             pass  # it was taken over, or could not be written: somebody goes on with it
         finally:
             self.driven.discard(agent.id)
             handle.dispose(keep_inbox=True)
+
+    def note(self, *words: object) -> None:
+        os.write(self.notes, (" ".join(map(str, (f"{time.monotonic():.3f}", *words))) + "\n").encode())
+
+    async def write_letters(self, sessions: int, seed: int) -> None:
+        """Be a client: ask something of any session, wherever it is, until it is accepted; then what came of it."""
+        chance = random.Random(seed)
+        while True:
+            agent = self.replica.agent(f"s{chance.randrange(sessions):03}")
+            name = new_id()
+            cancels = chance.random() < 0.1
+            given = message(f"mail:{name}", id=name)
+            while True:
+                try:
+                    if cancels:
+                        await self.replica.post.accept(agent.id, name, Cancel(ByUser(), keep_inbox=True))
+                        posted = None
+                    else:
+                        posted = await agent.followup(given)
+                    break
+                except StoreFailure:
+                    await trio.sleep(0.05)
+            self.note("accepted", agent.id, name)
+            with trio.move_on_after(20):
+                if posted is not None and isinstance(await posted.outcome(), Admitted):
+                    self.note("admitted", agent.id, f"mail:{name}")
 
     async def look_for_free(self) -> None:
         """Take sessions that nobody has."""
@@ -125,13 +173,13 @@ class Driver:
             ]
 
 
-async def main(url: str, direct: str, schema: str, lease: str, file: str, seed: str, share: str) -> None:
+async def main(url: str, direct: str, schema: str, lease: str, file: str, seed: str, share: str, count: str) -> None:
     failpoints(random.Random(int(seed)), float(share), float(lease))
     notes = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     drivers: list[Driver] = []
 
-    async def resume(session_id: str) -> None:
-        await drivers[0].take(session_id)
+    async def resume(session_id: str) -> AgentHandle:
+        return await drivers[0].take(session_id)
 
     owner = Replica(url, schema=schema, lease=float(lease), resume=resume)
     async with owner as replica, Host(store=replica.store, checks=True) as host, trio.open_nursery() as nursery:
@@ -143,6 +191,8 @@ async def main(url: str, direct: str, schema: str, lease: str, file: str, seed: 
         driver.nursery = nursery
         drivers.append(driver)
         nursery.start_soon(driver.look_for_free)
+        for client in range(CLIENTS):
+            nursery.start_soon(driver.write_letters, int(count), int(seed) + client)
 
 
 if __name__ == "__main__":

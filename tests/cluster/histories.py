@@ -9,7 +9,8 @@ from typing import Any
 from attrs import frozen
 
 from treadle import Event
-from treadle.session import UserMessageAdded, encode_event, read_header
+from treadle.session import InboxSpliced, UserMessageAdded, encode_event, read_header
+from treadle_adapters.cluster.mailbox import LetterTaken
 from treadle_specs.logs.checker import check_events
 
 Row = tuple[int, int, str]
@@ -34,6 +35,22 @@ class Acknowledged:
     text: str
 
 
+@frozen
+class Letter:
+    """A letter of the mailbox as the database has it. ``seq`` is that of the event which records it, once it is taken."""
+
+    session: str
+    id: str
+    seq: int | None
+
+
+def letters_in(conn: Any) -> list[Letter]:
+    """All letters of a database."""
+    found = conn.execute("select session, id, seq, letter is null from mailbox").fetchall()
+    assert all((seq is not None) == taken for _, _, seq, taken in found), "half taken"
+    return [Letter(session, name, seq) for session, name, seq, _ in found]
+
+
 def logs_in(conn: Any) -> list[Kept]:
     """All sessions of a database."""
     kept: list[Kept] = []
@@ -43,10 +60,31 @@ def logs_in(conn: Any) -> list[Kept]:
     return kept
 
 
+def letter_faults(logs: Iterable[Kept], letters: Iterable[Letter], accepted: Iterable[tuple[str, str]]) -> list[str]:
+    """What is wrong with letters, in words: each that was accepted waits, or is recorded once, where it says."""
+    recorded: dict[tuple[str, str], list[int]] = {}
+    for kept in logs:
+        reader = read_header(kept.header.encode())
+        for seq, _, record in kept.rows:
+            data = reader.event(record.encode()).data
+            if isinstance(data, InboxSpliced):
+                for message in data.inserted:
+                    recorded.setdefault((kept.session, message.id), []).append(seq)
+            elif isinstance(data, LetterTaken):
+                recorded.setdefault((kept.session, data.id), []).append(seq)
+    known = {(letter.session, letter.id): letter.seq for letter in letters}
+    found = [f"{place}: was accepted, and is gone" for place in accepted if place not in known]
+    for place, seq in known.items():
+        places = recorded.get(place, [])
+        if places != ([] if seq is None else [seq]):
+            found.append(f"{place}: says that it is recorded at {seq}, and is at {places}")
+    return found
+
+
 def faults_in(
     logs: Iterable[Kept], acknowledged: Iterable[Acknowledged], followed: Mapping[str, Sequence[Event]]
 ) -> list[str]:
-    """Everything that is wrong, in words. Texts are ``REPLICA/…``: who wrote them can be seen."""
+    """Everything that is wrong, in words. Texts are ``REPLICA/…``, so who wrote them can be seen, or came by letter."""
     found: list[str] = []
     places: Counter[tuple[str, str]] = Counter()
     anywhere: Counter[str] = Counter()
@@ -66,6 +104,8 @@ def faults_in(
             text = event.data.message.text
             places[kept.session, text] += 1
             anywhere[text] += 1
+            if "/" not in text:
+                continue  # by letter, from anywhere
             writer = text.partition("/")[0]
             if writers.setdefault(epoch, writer) != writer:
                 found.append(f"{kept.session}: two owners wrote under epoch {epoch}")

@@ -18,13 +18,13 @@ from attrs import define, evolve, field
 
 from tests.postgres import Server, programs
 from tests.proxy import Proxy
-from treadle import AgentOptions, Event, Host, ScriptedModel
+from treadle import AgentOptions, Event, Host, ScriptedModel, message
 from treadle.session import encode_event, encode_header
 from treadle_adapters.stores.postgres import PostgresStore
 from treadle_specs.kits.store_bench import sample
 
 from .conftest import eventually
-from .histories import Acknowledged, Kept, faults_in, logs_in
+from .histories import Acknowledged, Kept, Letter, faults_in, letter_faults, letters_in, logs_in
 
 SECONDS = float(os.environ.get("TREADLE_CHAOS_SECONDS", "15"))
 SEED = int(os.environ.get("TREADLE_CHAOS_SEED", "1"))
@@ -45,7 +45,7 @@ async def healthy() -> tuple[Kept, list[Acknowledged], list[Event]]:
         host.models.register("scripted", ScriptedModel())
         agent = (await host.agents.create(session_id="s", agent_options=OPTIONS)).agent
         for text in ("r1/1", "r2/2"):
-            agent.followup(text)
+            agent.followup(message(text, id=text.partition("/")[0]))
             await agent.when_idle()
         events = list(agent.session.events)
         header = encode_header(agent.session.header).decode()
@@ -118,6 +118,24 @@ async def test_a_follower_that_saw_something_else_is_found() -> None:
     assert "a follower saw something else" in faults_in([kept], acknowledged, {"s": [events[0], *events[2:]]})[0]
 
 
+LETTERS: dict[str, tuple[list[Letter], str]] = {
+    "a letter is gone": ([], "was accepted, and is gone"),
+    "a letter is taken and nowhere": ([Letter("s", "other", 3)], "says that it is recorded at 3, and is at []"),
+    "a letter waits and is recorded": ([Letter("s", "r1", None)], "recorded at None, and is at [0]"),
+    "a letter is recorded elsewhere": ([Letter("s", "r1", 1)], "recorded at 1, and is at [0]"),
+}
+
+
+@pytest.mark.rule("A1", "A2")
+@pytest.mark.parametrize("fault", LETTERS)
+async def test_each_fault_of_a_mailbox_is_found(fault: str) -> None:
+    kept, _, _ = await healthy()
+    assert letter_faults([kept], [Letter("s", "r1", 0), Letter("s", "later", None)], [("s", "r1")]) == []
+    letters, said = LETTERS[fault]
+    found = letter_faults([kept], letters, [("s", "r1")])
+    assert any(said in each for each in found), found
+
+
 # --- chaos ------------------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +159,7 @@ class Cluster:
         program = str(Path(__file__).with_name("chaos_replica.py"))
         with (self.folder / f"errors{number}").open("ab") as errors:
             self.running[number] = subprocess.Popen(
-                [sys.executable, program, *map(str, words), str(seed), str(self.share)],
+                [sys.executable, program, *map(str, words), str(seed), str(self.share), str(SESSIONS)],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in FOLDERS)},
                 stdin=subprocess.DEVNULL,
                 stderr=errors,
@@ -174,13 +192,13 @@ class Cluster:
             self.server.stop("fast" if what == "restart" else "immediate")
             self.server.start()
 
+    def notes(self, kind: str) -> list[tuple[float, str, str]]:
+        """What replicas were told: when, of which session, and which message or letter."""
+        lines = [line.split() for path in self.folder.glob("notes?") for line in path.read_text().splitlines()]
+        return [(float(at), session, what) for at, of, session, what in lines if of == kind]
+
     def acknowledged(self) -> list[tuple[float, Acknowledged]]:
-        found: list[tuple[float, Acknowledged]] = []
-        for path in self.folder.glob("notes?"):
-            for line in path.read_text().splitlines():
-                at, session, text = line.split()
-                found.append((float(at), Acknowledged(session, text)))
-        return found
+        return [(at, Acknowledged(session, text)) for at, session, text in self.notes("admitted")]
 
     def end(self) -> None:
         for process in self.running.values():
@@ -196,7 +214,7 @@ async def follow(store: PostgresStore, session: str, seen: list[Event]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("P1", "P2", "P3", "P4", "N6")
+@pytest.mark.rule("P1", "P2", "P3", "P4", "N6", "A1", "A2", "A3", "A4", "A5")
 @pytest.mark.timeout(SECONDS + 600)
 async def test_nothing_is_lost_doubled_or_stuck_whatever_befalls_replicas(tmp_path: Path) -> None:
     found = programs()
@@ -226,16 +244,25 @@ async def test_nothing_is_lost_doubled_or_stuck_whatever_befalls_replicas(tmp_pa
 
                     def all_go_on() -> bool:
                         cluster.keep()
-                        return {each.session for at, each in cluster.acknowledged() if at > last} == set(names)
+                        if {each.session for at, each in cluster.acknowledged() if at > last} != set(names):
+                            return False
+                        before = {(session, name) for at, session, name in cluster.notes("accepted") if at < last}
+                        with server.connect(SCHEMA) as conn:
+                            waiting = {(each.session, each.id) for each in letters_in(conn) if each.seq is None}
+                        return not waiting & before
 
                     assert await eventually(all_go_on, 180), f"stuck after {cluster.told}: {_ends(tmp_path)}"
                     print(f"all sessions went on {time.monotonic() - last:.1f} s after the last of {cluster.told}")
                     cluster.end()
                     nursery.cancel_scope.cancel()
             with server.connect(SCHEMA) as conn:
-                logs = logs_in(conn)
+                logs, letters = logs_in(conn), letters_in(conn)
             acknowledged = [each for _, each in cluster.acknowledged()]
-            print(f"{sum(kept.next_seq for kept in logs)} events, {len(acknowledged)} messages acknowledged")
+            accepted = [(session, name) for _, session, name in cluster.notes("accepted")]
+            print(f"{sum(kept.next_seq for kept in logs)} events, {len(acknowledged)} messages admitted")
+            print(f"{len(accepted)} letters accepted, {sum(each.seq is not None for each in letters)} taken")
+            assert letter_faults(logs, letters, accepted) == []
+            assert len(accepted) > SESSIONS, "hardly anything was asked by letter"
             assert faults_in(logs, acknowledged, followed) == []
             assert all(followed.values())
             assert max(epoch for kept in logs for _, epoch, _ in kept.rows) > SESSIONS, "nothing was taken over"

@@ -34,7 +34,7 @@ class Program:
     def answer(self, _: Any) -> Any:
         what = self.chance.random()
         if what < 0.15:
-            return Answer(error=RuntimeError("down"))
+            raise RuntimeError("down")
         return Answer("I rest.", calls=(Call("rest", {}),)) if what < 0.5 else "done"
 
     async def before_step(self, proposal: Any, proceed: Any) -> Any:
@@ -81,14 +81,14 @@ class Program:
             return list(agent.session.events)
 
 
-def fate_in(events: list[Any], id: str) -> Admitted | Rejected | None:
+def fate_in(events: list[Any], name: str) -> Admitted | Rejected | None:
     """Its fate, read from where it was put into the inbox."""
     first = next(
         entry.seq
         for entry in events
-        if isinstance(entry.data, InboxSpliced) and any(one.id == id for one in entry.data.inserted)
+        if isinstance(entry.data, InboxSpliced) and any(one.id == name for one in entry.data.inserted)
     )
-    fate = Fate(id)
+    fate = Fate(name)
     for entry in events[first:]:
         fate.take(entry)
     return fate.fate
@@ -100,9 +100,9 @@ async def test_a_fate_is_the_same_by_the_log_and_by_the_receipt() -> None:
     for seed in range(PROGRAMS):
         program = Program(seed)
         events = await program.run()
-        for id, receipt in program.receipts.items():
+        for name, receipt in program.receipts.items():
             if receipt.fate == Rejected("disposed"):
                 continue  # pending when the host ended
-            assert fate_in(events, id) == receipt.fate, f"seed {seed}, {id}"
+            assert fate_in(events, name) == receipt.fate, f"seed {seed}, {name}"
             seen.add(getattr(receipt.fate, "reason", "admitted" if getattr(receipt.fate, "step", 0) else "kept"))
     assert seen >= {"admitted", "kept", "discarded", "left-out", "blocked", "aborted", "failed"}, seen

@@ -358,7 +358,8 @@ async def test_an_acceptance_whose_answer_was_lost_happened_once(
 
 async def without_notices(enter: Enter, post: Post, monkeypatch: pytest.MonkeyPatch, within: float = 20) -> None:
     """No notice arrives anywhere: everybody has to look."""
-    monkeypatch.setattr(wires, "_heard", lambda conn: [*conn.notifies(timeout=0)] and [])
+    heard = wires.Ears.heard
+    monkeypatch.setattr(wires.Ears, "heard", lambda ears: None if heard(ears) is None else [])
     async with enter() as host:
         await host.agents.resume("s", agent_options=OPTIONS)
         with trio.move_on_after(within) as patience:

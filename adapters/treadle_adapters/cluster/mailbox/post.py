@@ -7,16 +7,17 @@ both sides also look by themselves.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import psycopg
 import trio
 from attrs import define, field
 
 from treadle import Event, StoreFailure
 from treadle.session import new_id, session_id
-from treadle_adapters.stores.postgres import PostgresStore, news
+from treadle_adapters.stores.postgres import Connection, PostgresStore, news
 
 from . import rows
 from .asked import Asked, digest_of, encode
@@ -123,10 +124,21 @@ class Post:
             StoreFailure: the database cannot be reached; whether it was accepted is not known: ask the same again.
         """
         letter = encode(asked)
-        accepted = await self._link.run(rows.accept, session, id, digest_of(letter), letter)
-        if not accepted.taken:
+
+        def put(conn: Connection) -> rows.Accepted:
+            accepted = rows.accept(conn, session, id, digest_of(letter), letter)
+            if not accepted.taken and accepted.owner not in (None, self.me):
+                with suppress(psycopg.Error):  # it is accepted, and who waits looks by himself
+                    rows.notify(conn, [(channel_of(accepted.owner), self._letter(session))])
+            return accepted
+
+        accepted = await self._link.run(put)
+        if not accepted.taken and accepted.owner in (None, self.me):
             await self._knock(session, accepted.owner)
         return accepted
+
+    def _letter(self, session: str) -> str:
+        return f"letter {session} {self.channel}"
 
     async def _knock(self, session: str, owner: str | None) -> None:
         """Have whoever owns a session, or would, look into its mailbox."""
@@ -138,7 +150,7 @@ class Post:
             except StoreFailure:
                 owner = None  # all look by themselves
         if owner is not None:
-            self.tell(channel_of(owner), f"letter {session} {self.channel}")
+            self.tell(channel_of(owner), self._letter(session))
 
     async def answer(self, session: str, id: str) -> tuple[int, str]:
         """Wait until a letter was taken; returns the number of the event that records it, and what it came to."""

@@ -81,20 +81,34 @@ class Ears:
     async def run(self) -> None:
         """Hear, until cancelled."""
         while True:
-            with trio.move_on_after(LOOK):  # a connection that was lost is made again
-                await self._link.wait_readable()
-            try:
-                words = await self._link.run(_heard)
-            except StoreFailure:
-                await trio.sleep(LOOK)
-                continue
+            words = self.heard()
+            if words is None:
+                words = await self._asked()
             for word in words:
                 self._heard(word)
+            with trio.move_on_after(LOOK):
+                await self._link.wait_readable()
+                continue
+            for word in await self._asked():  # a connection that is lost without a word is found by asking
+                self._heard(word)
+
+    async def _asked(self) -> list[str]:
+        """Make sure that the connection is there; returns what was said meanwhile."""
+        try:
+            return await self._link.run(_asked)
+        except StoreFailure:
+            await trio.sleep(LOOK)
+            return []
+
+    def heard(self) -> list[str] | None:
+        """What was said since; ``None`` when the connection is lost."""
+        return self._link.notices()
 
     async def close(self) -> None:
         """Close the connection; nobody runs any more."""
         await self._link.close()
 
 
-def _heard(conn: Connection) -> list[str]:
+def _asked(conn: Connection) -> list[str]:
+    conn.execute("select 1")
     return [notice.payload for notice in conn.notifies(timeout=0)]

@@ -29,7 +29,7 @@ class _Waiting:
     due: Due
     again: bool
     sent: bool = False
-    woken: trio.Event = field(factory=trio.Event)
+    task: trio.lowlevel.Task | None = None
 
 
 class Flusher:
@@ -54,30 +54,31 @@ class Flusher:
             SessionLocked: the session is another writer's now, or was changed; nothing was written (P2).
             StoreFailure: the database refuses it, or cannot be reached.
         """
-        began = time.monotonic()
-        again = False
-        while True:
-            await self._tried(due, again=again)
-            again = True
-            if due.done:
-                break
-            if time.monotonic() - began > self._patience:
-                due.settle(StoreFailure(f"somebody held the row of session {due.session!r} for {self._patience:g} s"))
-                break
-            await trio.sleep(PAUSE)
+        await self._tried(_Waiting(due, False))
+        if not due.done:
+            await self._patiently(due)
         if due.error is not None:
             raise due.error
 
-    async def _tried(self, due: Due, *, again: bool) -> None:
+    async def _patiently(self, due: Due) -> None:
+        """Somebody holds the session's row: try again and again."""
+        until = time.monotonic() + self._patience
+        while not due.done:
+            if time.monotonic() > until:
+                due.settle(StoreFailure(f"somebody held the row of session {due.session!r} for {self._patience:g} s"))
+                return
+            await trio.sleep(PAUSE)
+            await self._tried(_Waiting(due, True))
+
+    async def _tried(self, mine: _Waiting) -> None:
         """Have it sent once."""
-        mine = _Waiting(due, again)
         self._queue.append(mine)
         while not mine.sent:
             if self._free and self._queue:
                 await self._lead(self._free.pop())
             else:
-                await mine.woken.wait()
-                mine.woken = trio.Event()
+                mine.task = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(_to_the_end)
 
     async def _lead(self, link: Link) -> None:
         batch: list[_Waiting] = []
@@ -99,7 +100,9 @@ class Flusher:
             self._free.append(link)
             self._queue[:0] = [each for each in batch if not each.sent]
             for each in [*batch, *self._queue[:1]]:
-                each.woken.set()
+                if each.task is not None:
+                    trio.lowlevel.reschedule(each.task)
+                    each.task = None
 
     def _taken(self) -> list[_Waiting]:
         """What waits, as far as one commit holds it; whose row somebody holds, by itself."""
@@ -113,3 +116,8 @@ class Flusher:
             (left if each.again or (size > FULL and batch) else batch).append(each)
         self._queue = left
         return batch
+
+
+def _to_the_end(_: object) -> trio.lowlevel.Abort:
+    """What was handed over is waited for, cancelled or not."""
+    return trio.lowlevel.Abort.FAILED

@@ -170,6 +170,24 @@ class Link:
             return
         await trio.lowlevel.wait_readable(conn.fileno())
 
+    def notices(self) -> list[str] | None:
+        """What the server has said unasked, without waiting; ``None`` when the connection is lost, so make it again.
+
+        For who alone uses the connection, in his own loop: a thread for each notice would cost more than the notice.
+        """
+        conn = self._conn
+        if conn is None or conn.closed:
+            return None
+        told: list[str] = []
+        try:
+            conn.pgconn.consume_input()
+            while (notice := conn.pgconn.notifies()) is not None:
+                told.append(notice.extra.decode())
+        except psycopg.Error:
+            self._let_go()
+            return None
+        return told
+
     async def close(self) -> None:
         """Close the connection, in the process that opened it. Idempotent."""
         if self._process == os.getpid():
