@@ -4,7 +4,7 @@ import pytest
 
 from treadle.errors import LeaseLost, SessionLocked
 from treadle_adapters.cluster.lease import RunningLease
-from treadle_adapters.cluster.peers import Peers
+from treadle_adapters.cluster.peers import Peers, in_turn
 
 
 def lease_at(time: list[float]) -> RunningLease:
@@ -77,3 +77,12 @@ def test_one_that_is_gone_and_comes_again_is_new() -> None:
     peers.look(4, {})
     peers.look(8, {"a": (1, 10.0)})
     assert peers.look(12, {"a": (1, 10.0)}) == []
+
+
+@pytest.mark.rule("P2")
+def test_those_who_take_over_begin_at_different_ones_of_the_dead() -> None:
+    dead = [f"dead {number}" for number in range(20)]
+    orders = [in_turn(f"me {number}", reversed(dead)) for number in range(40)]
+    assert all(sorted(order) == sorted(dead) for order in orders)
+    assert len({order[0] for order in orders}) > 10
+    assert in_turn("me 0", dead) == orders[0]

@@ -13,6 +13,7 @@ from treadle.errors import LeaseLost
 from treadle.hooks import AGENT_ERROR
 from treadle_adapters.cluster import Replica, rows
 from treadle_adapters.cluster.lease import RunningLease
+from treadle_adapters.cluster.replica import BATCH, RESUMING
 from treadle_adapters.stores.postgres import PostgresStore, append
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 
@@ -94,6 +95,49 @@ async def test_a_replica_that_leaves_is_followed_at_once_and_one_that_beats_is_n
             await done.wait()
         assert resumed == ["left"]
         await refused(SessionLocked, lambda: taker.store.open_write("theirs"))
+
+
+@pytest.mark.rule("P2")
+async def test_a_replica_claims_no_more_than_it_resumes(make: Make, postgres: Server, schema: str) -> None:
+    """What is slow here is left for others, and looking at them goes on."""
+    begun: list[str] = []
+    go_on = trio.Event()
+
+    async def resume(session_id: str) -> None:
+        begun.append(session_id)
+        await go_on.wait()
+
+    def owned(by: Replica) -> int:
+        with postgres.connect(schema) as conn:
+            return len(rows.owned(conn, by.id))
+
+    (leaving, _), (slow, _), (other, _) = make(), make(resume=resume), make(resume=resume)
+    async with slow, other:
+        async with leaving:
+            for number in range(2 * BATCH + 5):
+                await stored_as(leaving.store, sample(f"s{number:02}"))
+        await slow.look()
+        assert await eventually(lambda: len(begun) == RESUMING)
+        await slow.look()
+        assert owned(slow) == BATCH
+        await other.look()
+        assert await eventually(lambda: owned(other) == BATCH)
+        go_on.set()
+        assert await eventually(lambda: len(begun) == 2 * BATCH + 5)
+        assert owned(leaving) == 0
+
+
+@pytest.mark.rule("P2")
+async def test_who_owns_nothing_is_found_without_reading_all_sessions(
+    make: Make, postgres: Server, schema: str
+) -> None:
+    replica, _ = make()
+    async with replica:
+        with postgres.connect(schema) as conn:
+            conn.execute("set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off")  # few rows
+            plan = "\n".join(row[0] for row in conn.execute(f"explain {rows.FORGET}"))
+    assert "sessions_owner" in plan
+    assert "Index Cond: (owner =" in plan
 
 
 @pytest.mark.rule("P2", "N8")

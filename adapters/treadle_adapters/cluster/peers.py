@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
+
 from attrs import define, field
 
 from .rows import Beats
@@ -37,14 +40,20 @@ class Peers:
         away = self._looked is not None and at - self._looked > self.gap
         self._looked = at
         dead: list[tuple[str, int]] = []
-        seen: dict[str, _Seen] = {}
+        seen = self._seen
         for replica, (beat, lease) in beats.items():
-            known = self._seen.get(replica)
-            if known is None or known.beat != beat or away:
+            known = seen.get(replica)
+            if known is None:
                 seen[replica] = _Seen(beat, at)
-                continue
-            seen[replica] = known
-            if at - known.since >= lease:
+            elif known.beat != beat or away:
+                known.beat, known.since = beat, at
+            elif at - known.since >= lease:
                 dead.append((replica, beat))
-        self._seen = seen
+        for gone in seen.keys() - beats.keys() if len(seen) > len(beats) else ():
+            del seen[gone]
         return dead
+
+
+def in_turn(me: str, dead: Iterable[str]) -> list[str]:
+    """The dead in an order of one's own: so those who take over what they left behind begin at different ones."""
+    return sorted(dead, key=lambda each: zlib.crc32(f"{me}/{each}".encode()))

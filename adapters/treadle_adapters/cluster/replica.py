@@ -24,7 +24,7 @@ from . import rows
 from .guard import guard
 from .lease import RunningLease
 from .mailbox import AgentRef, Carrier, Post, wake_parked
-from .peers import Peers
+from .peers import Peers, in_turn
 
 LOGGER = logging.getLogger("treadle")
 T = TypeVar("T")
@@ -112,6 +112,8 @@ class Replica:
         self._threads = [trio.CapacityLimiter(1), trio.CapacityLimiter(1)]
         self._resuming = trio.CapacityLimiter(RESUMING)
         self._claimed: set[str] = set()
+        self._room = trio.lowlevel.ParkingLot()
+        self._taking_over = False
         self._nursery_manager: Any = None
         self._nursery: trio.Nursery | None = None
 
@@ -154,6 +156,42 @@ class Replica:
     def hold(self, handle: AgentHandle) -> None:
         """Have an agent that was made here ended by ``AgentRef.dispose`` and at the drain, as those that were resumed."""
         self._carrier.handles[handle.agent.id] = handle
+
+    async def take(self, session_id: str) -> None:
+        """Own a session and resume it, if nobody owns it who lives; nothing if it is open here.
+
+        Raises:
+            MisuseError: this replica has no host, or takes no session any more.
+            SessionLocked: another replica owns it.
+            SessionNotFound: there is no such session.
+            StoreFailure: the database cannot be reached.
+        """
+        if self._resume is None or self._draining:
+            raise MisuseError(f"replica {self.id} takes no sessions: give it a host, and do not drain it")
+        if session_id not in self.store.open_sessions:
+            await self._resume(session_id)
+
+    async def give(self, session_id: str, seconds: float) -> bool:
+        """Let go of a session, with all that is pending, once its agent is at rest.
+
+        Args:
+            session_id: the session.
+            seconds: how long its turn may take, on the clock of the program.
+
+        Returns:
+            Whether it was let go of: ``False`` if it is not open here, its agent is not the replica's to end, or its turn
+            took longer and goes on.
+        """
+        agent = self._host.agents.get(session_id) if self._host is not None else None
+        if agent is None or session_id not in self._carrier.handles:
+            return False
+        if agent.status != "idle":
+            with trio.move_on_after(seconds) as waiting:
+                await agent.when_idle()
+            if waiting.cancelled_caught:
+                return False
+        await self._at_rest(agent)
+        return True
 
     # --- a host of its own --------------------------------------------------------------------------------------------
 
@@ -305,11 +343,30 @@ class Replica:
                 LOGGER.warning("replica %s has buried %s", self.id, replica)
         if self._resume is None or self._draining or (self._host is not None and not self._host.running):
             return
-        for dead in await self._ask(self._eyes, rows.left_behind):
-            while claimed := await self._claim(dead):
-                LOGGER.warning("replica %s has claimed %d sessions of %s", self.id, len(claimed), dead)
-                for session_id, epoch in claimed.items():
-                    self._adopt(session_id, epoch)
+        left = await self._ask(self._eyes, rows.left_behind)
+        if left and not self._taking_over:
+            assert self._nursery is not None
+            self._taking_over = True
+            self._nursery.start_soon(self._take_over, in_turn(self.id, left))
+
+    async def _take_over(self, left: list[str]) -> None:
+        """Claim what the dead have left behind, as fast as it is resumed here: the rest is for the others."""
+        try:
+            for dead in left:
+                count = BATCH
+                while count == BATCH:  # the last batch is not full
+                    while len(self._claimed) >= RESUMING:
+                        await self._room.park()
+                    claimed = await self._claim(dead)
+                    count = len(claimed)
+                    for session_id, epoch in claimed.items():
+                        self._adopt(session_id, epoch)
+                    if claimed:
+                        LOGGER.warning("replica %s has claimed %d sessions of %s", self.id, count, dead)
+        except StoreFailure as error:
+            LOGGER.warning("replica %s could not claim sessions: %s", self.id, error)
+        finally:
+            self._taking_over = False
 
     async def _claim(self, dead: str) -> rows.Claimed:
         """Claim a batch. If an answer was lost, what is owned and not known here was in it."""
@@ -343,6 +400,7 @@ class Replica:
                 await self._ask(self._eyes, rows.release, session_id, epoch)
         finally:
             self._claimed.discard(session_id)
+            self._room.unpark_all()
 
     def __repr__(self) -> str:
         return f"<Replica {self.id} on {self.store.place.shown}>"

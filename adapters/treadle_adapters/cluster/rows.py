@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 from treadle_adapters.stores.postgres import Connection
 
 Beats = dict[str, tuple[int, float]]
@@ -38,9 +40,15 @@ def leave(conn: Connection, me: str) -> None:
     conn.execute("update replicas set dead = true where id = %s", (me,))
 
 
+FORGET: LiteralString = """
+delete from replicas r where dead and not exists (select from sessions s where s.owner = r.id collate "default")
+"""
+"""With the collation of the sessions' owners, or else all sessions are read and their index is not."""
+
+
 def left_behind(conn: Connection) -> list[str]:
     """Buried replicas that still own sessions. Those that own none are forgotten."""
-    conn.execute("delete from replicas r where dead and not exists (select from sessions s where s.owner = r.id)")
+    conn.execute(FORGET)
     return [row[0] for row in conn.execute("select id from replicas where dead order by id")]
 
 
