@@ -119,3 +119,17 @@ async def test_of_endless_output_the_end_is_kept_and_what_was_left_out_is_counte
             assert left_out + len(text) == 2_000 * 11
         assert len(next(iter(late.text.values()))) == 1_000
         talkative.given.append(None)
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_a_secret_that_a_tool_puts_out_is_hidden_also_where_it_is_cut(kind: str) -> None:
+    token = "a-token-of-this-server-0123456789"
+    host, talkative = talking()
+    async with served(host, kind, tokens={token: None}, limits=Limits(gather=0.0005)) as server:
+        async with server.client(token) as web:
+            name = (await web.post("/api/sessions", json={"message": "Talk"})).json()["id"]
+        shown = Screen(await server.listen(name, token=token))
+        talkative.given += ["It is ", token[:9], token[9:20], token[20:], " and no more."]
+        await shown.until("no more.")
+        assert list(shown.text.values()) == ["It is [hidden] and no more."]
+        talkative.given.append(None)
