@@ -12,8 +12,8 @@ from treadle import AgentOptions, Answer, Call, Host, MisuseError, ScriptedModel
 from treadle.errors import LeaseLost
 from treadle.hooks import AGENT_ERROR
 from treadle_adapters.cluster import Replica, rows
+from treadle_adapters.cluster.heir import BATCH, RESUMING
 from treadle_adapters.cluster.lease import RunningLease
-from treadle_adapters.cluster.replica import BATCH, RESUMING
 from treadle_adapters.stores.postgres import PostgresStore, append
 from treadle_specs.kits.store_bench import extend, refused, sample, stored_as
 

@@ -70,7 +70,7 @@ def test_more_processors_of_the_database_resume_a_rack_sooner() -> None:
 def test_a_policy_that_takes_all_it_can_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What decides is the replica that ships: changed, the figures change."""
     sound = rack(evolve(SMALL, sessions=400))
-    monkeypatch.setattr("treadle_adapters.cluster.replica.RESUMING", 10_000)
+    monkeypatch.setattr("treadle_adapters.cluster.heir.RESUMING", 10_000)
     assert rack(evolve(SMALL, sessions=400)).most > sound.most
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -22,22 +21,18 @@ from treadle_adapters.stores.postgres import SCHEMA, Link, PostgresStore, owner_
 
 from . import rows
 from .guard import guard
+from .heir import Heir, Resume
 from .lease import RunningLease
 from .mailbox import AgentRef, Approvals, Carrier, Post, wake_parked
-from .peers import Peers, in_turn
+from .peers import Peers
 
 LOGGER = logging.getLogger("treadle")
 T = TypeVar("T")
-Resume = Callable[[str], Awaitable[object]]
 
 LEASE = 10.0
 """Seconds without a beat after which others take over: longer than a restart of the server, a beat and its margin."""
 BEATS = 5
 """Beats in a lease."""
-BATCH = 25
-"""Sessions that are claimed in one statement."""
-RESUMING = 8
-"""Sessions that are resumed at once after a claim."""
 
 
 class Replica:
@@ -109,11 +104,8 @@ class Replica:
         self._peers = Peers(lease / 2)
         self._heart = self._bounded()
         self._eyes = self._bounded()
+        self._heir = Heir(self.lease, self.store, partial(self._ask, self._eyes))
         self._threads = [trio.CapacityLimiter(1), trio.CapacityLimiter(1)]
-        self._resuming = trio.CapacityLimiter(RESUMING)
-        self._claimed: set[str] = set()
-        self._room = trio.lowlevel.ParkingLot()
-        self._taking_over = False
         self._nursery_manager: Any = None
         self._nursery: trio.Nursery | None = None
 
@@ -231,7 +223,7 @@ class Replica:
         Args:
             seconds: how long turns may take, on the clock of the program.
         """
-        self._draining = self._carrier.resting = True
+        self._draining = self._carrier.resting = self._heir.resting = True
         host = self._host
         if host is None:
             return
@@ -349,63 +341,8 @@ class Replica:
         if self._resume is None or self._draining or (self._host is not None and not self._host.running):
             return
         left = await self._ask(self._eyes, rows.left_behind)
-        if left and not self._taking_over:
-            assert self._nursery is not None
-            self._taking_over = True
-            self._nursery.start_soon(self._take_over, in_turn(self.id, left))
-
-    async def _take_over(self, left: list[str]) -> None:
-        """Claim what the dead have left behind, as fast as it is resumed here: the rest is for the others."""
-        try:
-            for dead in left:
-                count = BATCH
-                while count == BATCH:  # the last batch is not full
-                    while len(self._claimed) >= RESUMING:
-                        await self._room.park()
-                    claimed = await self._claim(dead)
-                    count = len(claimed)
-                    for session_id, epoch in claimed.items():
-                        self._adopt(session_id, epoch)
-                    if claimed:
-                        LOGGER.warning("replica %s has claimed %d sessions of %s", self.id, count, dead)
-        except StoreFailure as error:
-            LOGGER.warning("replica %s could not claim sessions: %s", self.id, error)
-        finally:
-            self._taking_over = False
-
-    async def _claim(self, dead: str) -> rows.Claimed:
-        """Claim a batch. If an answer was lost, what is owned and not known here was in it."""
-        asked: list[None] = []
-
-        def claim(conn: Any) -> rows.Claimed:
-            asked.append(None)
-            claimed = rows.claim(conn, self.id, dead, BATCH)
-            if len(asked) == 1:
-                return claimed
-            known = self._claimed | set(self.store.open_sessions)
-            return {name: epoch for name, epoch in rows.owned(conn, self.id).items() if name not in known}
-
-        return await self._ask(self._eyes, claim)
-
-    def _adopt(self, session_id: str, epoch: int) -> None:
         assert self._nursery is not None
-        self._claimed.add(session_id)
-        self.lease.owned(session_id)
-        self._nursery.start_soon(self._go_on, session_id, epoch)
-
-    async def _go_on(self, session_id: str, epoch: int) -> None:
-        """Have a claimed session resumed; one that cannot be is let go of, for another replica or another day."""
-        assert self._resume is not None
-        try:
-            async with self._resuming:
-                await self._resume(session_id)
-        except Exception:
-            LOGGER.exception("replica %s could not resume session %s, and lets go of it", self.id, session_id)
-            with contextlib.suppress(StoreFailure):  # it stays this replica's, and is free to its own store
-                await self._ask(self._eyes, rows.release, session_id, epoch)
-        finally:
-            self._claimed.discard(session_id)
-            self._room.unpark_all()
+        self._heir.take_over(left, self._resume, self._nursery)
 
     def __repr__(self) -> str:
         return f"<Replica {self.id} on {self.store.place.shown}>"

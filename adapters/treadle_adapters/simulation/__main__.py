@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from attrs import fields_dict
+from attrs import asdict
 
 from .fleet import Plan
 from .page import FLEETS, ROWS, column, page
 
-_MADE = {"replicas": 30, **{name: each.default for name, each in fields_dict(Plan).items() if name != "replicas"}}
+_DEFAULTS = asdict(Plan(replicas=30))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="simulate all fleets of the page, and write it: minutes"
     )
-    for name, default in _MADE.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{default} unless given")
+    for name, default in _DEFAULTS.items():
+        parser.add_argument(f"--{name}", type=float if isinstance(default, float) else int, default=default, help=f"{default} unless given")
     given = vars(parser.parse_args(arguments))
     target: Path | None = given.pop("write")
     if target is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import trio
 from attrs import frozen
@@ -39,7 +40,7 @@ class Spec:
 
     url: str
     prepare: Callable[[Host], None]
-    agent_options: AgentOptions | None = None
+    agent_options: AgentOptions
     setup: Setup | None = None
     lease: float = LEASE
     schema: str = SCHEMA
@@ -199,11 +200,10 @@ class HostActor:
 def _to_begin_again(error: BaseException) -> bool:
     """Whether a lease was lost, or the database was away, and nothing else."""
     if isinstance(error, BaseExceptionGroup):
-        return all(_to_begin_again(each) for each in error.exceptions)
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(_to_begin_again(each) for each in group.exceptions)
     return isinstance(error, LeaseLost | StoreFailure)
 
 
 def _node_here() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_node_id())
+    return str(importlib.import_module("ray").get_runtime_context().get_node_id())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -52,11 +53,9 @@ class Cluster:
     """
 
     def __init__(self, spec: Spec, *, name: str = "treadle", processors: float = 1) -> None:
-        import ray
-
-        if not ray.is_initialized():
+        self._ray = importlib.import_module("ray")  # typed for nobody, and not everywhere
+        if not self._ray.is_initialized():
             raise MisuseError("Ray is not connected: call ray.init(address=…) before")
-        self._ray: Any = ray
         self._spec = spec
         self._name = name
         self._processors = processors
@@ -148,7 +147,9 @@ class Cluster:
         for giver, taker, count in moves(_loads(actors)):
             standing = actors[giver].standing
             ranked = sorted(standing.sessions, key=set(standing.running).__contains__)
-            given = await self._asked(actors[giver].handle.give, ranked[:count], seconds, beside=seconds) or []
+            given: list[str] = (
+                await self._asked(actors[giver].handle.give, ranked[:count], seconds, beside=seconds) or []
+            )
             await self._asked(actors[taker].handle.take, given)
             actors[giver].standing = _without(standing, given)
             moved += len(given)
@@ -242,8 +243,7 @@ class Cluster:
         return name
 
     def _begin(self, name: str, node: str) -> None:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
         self._ray.remote(HostActor).options(
             name=name,
             namespace=NAMESPACE,
@@ -252,7 +252,7 @@ class Cluster:
             max_restarts=-1,
             max_concurrency=8,
             num_cpus=self._processors,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True),
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=True),
         ).remote(self._spec)
 
     async def _stand(self, names: Sequence[str]) -> None:
