@@ -70,6 +70,14 @@ def test_in_pieces_of_any_size_it_tells_the_same():
     assert told(turn) == told(followed(events))
 
 
+def test_from_the_middle_of_a_log_on_it_tells_the_same_of_turns_that_begin_there():
+    events = medley()
+    last = max(entry.seq for entry in events if isinstance(entry.data, TurnStart))
+    whole = told(followed(events))["spans"]
+    for first in range(0, last + 1, 37):
+        assert told(followed(events[first:]))["spans"] == whole
+
+
 def test_an_open_turn_lasts_until_now_also_behind_a_clock_that_was_set_back():
     log = Log().open("go")
     events = tuple(log.events)

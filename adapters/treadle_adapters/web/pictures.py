@@ -6,8 +6,7 @@ Nothing here knows how to draw: ``treadle_diagrams.LivePictures()`` does.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from time import time
 from typing import Protocol
 
@@ -20,7 +19,11 @@ from .desk import Desk
 from .sessions import Asked
 
 REMEMBERED = 64
-"""How many sessions are followed at once; any other is read from its beginning when it is asked for again."""
+"""How many sessions are followed at once; any other is read anew when it is asked for again."""
+MOST_EVENTS = 50_000
+"""A longer log is followed from so many events before its end: what has waited for longer is not drawn."""
+PIECE = 1_000
+"""How many events are read at a time."""
 
 
 class Turn(Protocol):
@@ -59,7 +62,7 @@ class Pictures(Protocol):
 
 
 @define(eq=False)
-class _Followed:
+class Followed:
     """A log, as far as it was followed: the number of the next event, and the time of the last."""
 
     turn: Turn
@@ -69,7 +72,21 @@ class _Followed:
 
     def is_of(self, log: Sequence[Event]) -> bool:
         """Whether the log is the one that was followed, or has grown from it: a kill may have lost its end."""
-        return self.next == 0 or (self.next <= len(log) and log[self.next - 1].time == self.time)
+        return self.time is None or (self.next <= len(log) and log[self.next - 1].time == self.time)
+
+    def tell(self, log: Sequence[Event], afresh: Callable[[], Turn], attempting: bool) -> bytes:
+        """Follow what is new, in pieces, and tell the turn. It reads and computes: not for the host's loop."""
+        if self.time is None or not self.is_of(log):
+            self.turn, self.next, self.time = afresh(), 0, None
+        end = len(log)
+        at = self.next if self.time is not None else max(0, end - MOST_EVENTS)
+        while at < end:
+            piece = log[at : min(end, at + PIECE)]
+            self.time, self.next = None, 0  # should it fail, it is followed from its beginning
+            self.turn.take(piece)
+            at += len(piece)
+            self.time, self.next = piece[-1].time, at
+        return self.turn.told(round(time() * 1000), attempting=attempting)
 
 
 class PictureOperations:
@@ -78,29 +95,18 @@ class PictureOperations:
     def __init__(self, desk: Desk, pictures: Pictures) -> None:
         self._desk = desk
         self._pictures = pictures
-        self._followed: OrderedDict[str, _Followed] = OrderedDict()
+        self._followed: OrderedDict[str, Followed] = OrderedDict()
 
     async def turn(self, asked: Asked) -> bytes:
         """The newest turn of a session, as the page draws it: what took time in it, and what waited."""
         desk, name = self._desk, asked.session
         await desk.check(asked.owner, name)
-        followed = self._followed.setdefault(name, _Followed(self._pictures.turn()))
+        followed = self._followed.setdefault(name, Followed(self._pictures.turn()))
         self._followed.move_to_end(name)
         if len(self._followed) > REMEMBERED:
             self._followed.popitem(last=False)
         async with followed.lock:
             agent = desk.host.agents.get(name)
             log = agent.session.events if agent is not None else (await desk.stored(name)).events
-            if not followed.is_of(log):
-                followed.turn, followed.next = self._pictures.turn(), 0
-            fresh = log[followed.next :]
-            tell = partial(followed.turn.told, round(time() * 1000), attempting=name in desk.watching.attempts)
-            told = await trio.to_thread.run_sync(_follow, followed.turn, fresh, tell)
-            if fresh:
-                followed.next, followed.time = followed.next + len(fresh), fresh[-1].time
-            return told
-
-
-def _follow(turn: Turn, fresh: Sequence[Event], tell: partial[bytes]) -> bytes:
-    turn.take(fresh)
-    return tell()
+            attempting = name in desk.watching.attempts
+            return await trio.to_thread.run_sync(followed.tell, log, self._pictures.turn, attempting)
