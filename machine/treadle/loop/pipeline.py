@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import trio
 from attrs import define, evolve
+from msgspec.structs import replace
 
 from ..containment import interruptibly, leaving_in, without_cancelled
 from ..errors import InvalidData, ToolError
@@ -301,13 +302,13 @@ async def finish(activity: Activity, prepared: Prepared, result: Result, turn: i
             result = await _post_execute(activity, prepared, result, turn, step, listeners)
         if tool.final_content is not None:
             try:
-                result = evolve(result, content=blocks_of(tool.final_content(result.content)))
+                result = replace(result, content=blocks_of(tool.final_content(result.content)))
             except BaseException as error:
-                result = evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
+                result = replace(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
     most = tool.max_result_bytes if tool is not None else 16_384
     result = limit(result, most)
     if prepared.refused is not None:
-        result = evolve(result, refused=True)
+        result = replace(result, refused=True)
     elif result is not given:
         result = result.made_of(limit(given, most))
     listeners = activity.agent.scope.heard[TOOLS_RESULT]
@@ -341,22 +342,22 @@ async def _post_execute(
     except BaseException as error:
         if activity.cancelled and without_cancelled(error) is None:
             return result
-        return evolve(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
+        return replace(contained(activity, error, "HOOK_FAILED"), contexts=result.contexts)
 
 
 def _decided(prepared: Prepared, result: Result, decision: AcceptResult | ReplaceResult | BlockResult) -> Result:
     contexts = (*result.contexts, *[check_user_message(message) for message in decision.additional_contexts])
     check_batch(contexts)
     if isinstance(decision, BlockResult):
-        return evolve(error_result(decision.reason, "BLOCKED"), contexts=contexts)
+        return replace(error_result(decision.reason, "BLOCKED"), contexts=contexts)
     if isinstance(decision, ReplaceResult):
         assert prepared.tool is not None
         if decision.content is None:
             replaced = normalize(prepared.tool, decision.value)
-            return evolve(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
+            return replace(replaced, concludes_turn=result.concludes_turn, contexts=contexts)
         try:
             value = result.value if decision.value is None else detached(decision.value)
         except InvalidData as error:
-            return evolve(unshown(prepared.tool, error), contexts=contexts)
-        return evolve(result, content=blocks_of(decision.content), value=value, contexts=contexts)
-    return evolve(result, contexts=contexts) if contexts else result
+            return replace(unshown(prepared.tool, error), contexts=contexts)
+        return replace(result, content=blocks_of(decision.content), value=value, contexts=contexts)
+    return replace(result, contexts=contexts) if contexts else result

@@ -27,8 +27,7 @@ MAX_RESULT_BYTES = 256 * 1024
 """How much of a result the model reads unless told otherwise (K9)."""
 
 
-@frozen(eq=False)
-class ToolRun:
+class ToolRun(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """What a running tool is given beside its arguments.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import msgspec
-from attrs import evolve, field, frozen
+from msgspec.structs import replace
 
 from ..errors import InvalidData
 from ..lossless import check_bytes, repair_text, text_is_lossless
@@ -20,8 +20,7 @@ NO_OUTPUT = "(no output)"
 """What the model reads when a tool returned nothing."""
 
 
-@frozen(eq=False)
-class Result:
+class Result(msgspec.Struct, frozen=True, eq=False):
     """A result on its way through the pipeline; ``refused`` and ``body`` are noted beside it (K2)."""
 
     content: tuple[Block, ...]
@@ -29,7 +28,7 @@ class Result:
     code: str | None = None
     value: Any = None
     concludes_turn: bool = False
-    contexts: tuple[UserMessage, ...] = field(default=())
+    contexts: tuple[UserMessage, ...] = ()
     refused: bool = False
     body: ToolBody | None = None
 
@@ -60,7 +59,7 @@ class Result:
             return self
         concludes = given.concludes_turn and not given.is_error
         count = len(given.contexts)
-        return evolve(self, body=ToolBody(given.content, given.is_error, given.code, concludes, given.value, count))
+        return replace(self, body=ToolBody(given.content, given.is_error, given.code, concludes, given.value, count))
 
 
 def error_result(message: str, code: str) -> Result:
@@ -198,7 +197,7 @@ def limit(result: Result, most: int) -> Result:
         left = max(0, left - len(text.encode("utf-8")))
         changed = changed or text is not block.text
         out.append(block if text is block.text else Text(text))
-    return evolve(result, content=tuple(out)) if changed else result
+    return replace(result, content=tuple(out)) if changed else result
 
 
 def cut(text: str, most: int) -> str:
