@@ -21,10 +21,13 @@ from treadle import (
 )
 from treadle.checks import closed_session, seeded_session
 from treadle.kernel.missing_results import TEXTS
+from treadle.models import CallConfig
 from treadle.session import (
     AssistantMessageAdded,
     Event,
     InboxSpliced,
+    RequestContext,
+    RequestHeader,
     StepEnd,
     StepStart,
     StoredSession,
@@ -37,7 +40,7 @@ from treadle.session import (
     new_header,
     repair,
 )
-from treadle.session.repair import end_of_log
+from treadle.session.repair import EndOfLog, at_rest, end_of_log
 
 ONE, TWO, THREE = (UserMessage(name, (Text(name),)) for name in ("one", "two", "three"))
 
@@ -161,6 +164,76 @@ def test_an_agent_goes_on_with(data: tuple[Any, ...], turn: int, pending: tuple[
 def test_splices_that_do_not_fold_are_damage_wherever_they_stand(data: tuple[Any, ...]) -> None:
     with pytest.raises(SessionCorrupt, match=f"event {len(data) - 1}"):
         end_of_log(recorded(*data))
+
+
+HEADER = RequestHeader(CallConfig("p", "m"), (), "initial")
+CONTEXT = RequestContext("p", "m")
+LONG = (
+    put(ONE), HEADER, TurnStart(1), took(), put(TWO, target="next-step"), StepStart(1, 1, ("one",)), UserMessageAdded(ONE),
+    CONTEXT, asked("a", "b"), ToolCallStarted("a", "t"), ToolResultAdded("a"), took(target="next-step"), StepEnd(1, 1),
+    StepStart(1, 2, ("two",)), UserMessageAdded(TWO), asked(), StepEnd(1, 2), TurnEnd(1, Completed()), put(THREE, ONE),
+    TurnStart(2), took(), TurnEnd(2, Completed()), TurnStart(3), took(), StepStart(3, 1, ("one",)), asked("c"),
+    ToolCallStarted("c", "t"),
+)  # fmt: skip
+"""Three turns, the last of which is open inside a call; a message that the second one claimed and no step decided about."""
+
+
+def told(end: EndOfLog) -> Any:
+    """Everything that is told of where a log ends."""
+    last = end.end()
+    lists = [[entry.message.id for entry in each] for each in (last.inbox.next_turn, last.inbox.next_step)]
+    return lists, last.turn, last.closing, last.header, last.context, list(end.starts), list(end.ends)
+
+
+def one_by_one(events: Sequence[Event]) -> EndOfLog:
+    end = EndOfLog()
+    for entry in events:
+        end.take(entry)
+    return end
+
+
+@pytest.mark.rule("I8", "L4", "P4", "Q2")
+def test_a_log_that_is_taken_in_parts_ends_where_it_does_event_by_event() -> None:
+    events = list(recorded(*LONG))
+    assert told(one_by_one(events))[3:5] == (HEADER, CONTEXT)
+    for stop in range(len(events) + 1):
+        due = told(one_by_one(events[:stop]))
+        for first in range(stop + 1):
+            for second in range(first, stop + 1):
+                end = EndOfLog()
+                for part in (events[:first], events[first:second], events[second:stop]):
+                    end.take_all(part)
+                assert told(end) == due, (first, second, stop)
+
+
+@pytest.mark.rule("I6")
+def test_a_splice_that_does_not_fold_is_damage_in_a_turn_that_has_ended_as_well() -> None:
+    events = list(recorded(TurnStart(1), took(), TurnEnd(1, Completed())))
+    with pytest.raises(SessionCorrupt, match="event 1"):
+        EndOfLog().take_all(events)
+
+
+@pytest.mark.rule("S5")
+def test_a_fork_can_begin_where_no_turn_was_open_last() -> None:
+    events = list(recorded(*LONG))
+    rest = one_by_one(events).rest_before
+    open_from: int | None = None
+    for seq, entry in enumerate(events):
+        assert rest(seq) == (seq if open_from is None else open_from) == at_rest(events[:seq]), seq
+        if isinstance(entry.data, TurnStart):
+            open_from = seq
+        elif isinstance(entry.data, TurnEnd):
+            open_from = None
+    assert rest(len(events)) == open_from == LONG.index(TurnStart(3))
+    assert one_by_one(events[:2]).rest_before(1) == 1
+
+
+@pytest.mark.rule("L4", "Q2")
+def test_what_stood_before_a_window_is_told_beforehand() -> None:
+    end = EndOfLog()
+    end.begin(7, HEADER, CONTEXT)
+    end.take_all(list(recorded(put(ONE))))
+    assert told(end)[1:5] == (7, [], HEADER, CONTEXT)
 
 
 # --- what is asked before a log is driven on --------------------------------------------------------------------------
