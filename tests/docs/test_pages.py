@@ -33,15 +33,14 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_page_that_says_what_is_not_so_is_noticed(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(PageFault, match="page.md:") as caught, pytest.MonkeyPatch.context() as patch:
-        page = tmp_path / "page.md"
-        page.write_text(text, encoding="utf-8")
-        patch.setattr("tests.docs.pages.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    with pytest.raises(PageFault, match=r"page\.md:\d+: ") as caught:
         run_page(page, tmp_path)
     assert told in str(caught.value)
 
 
-def test_what_stands_around_a_block_is_run_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_around_a_block_is_run_with_it(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "<!-- before:\nimport trio\n-->\n<!-- within: async with trio.open_nursery() as nursery: -->\n"
@@ -51,7 +50,6 @@ def test_what_stands_around_a_block_is_run_with_it(tmp_path: Path, monkeypatch: 
         "<!-- prints -->\n```text\n1\n…\n7\n```\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr("tests.docs.pages.ROOT", tmp_path)
     run_page(page, tmp_path)
     assert [block.language for block in blocks_of(page.read_text(encoding="utf-8"))] == [
         "python",
