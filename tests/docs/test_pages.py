@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .pages import ROOT, PageFault, blocks_of, run_page
+from tests.docs.pages import ROOT, PageFault, blocks_of, run_page
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 

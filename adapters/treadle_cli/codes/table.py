@@ -61,7 +61,7 @@ RAISED = {
     "DELEGATION_LIMIT": "Raise `max_delegation_depth` or `max_live_children` of the host, or let fewer children live at once.",
     "SESSION_CORRUPT": "Keep a copy, then `treadle sessions verify` says what is wrong and `treadle sessions repair` mends what a crash left.",
     "SESSION_FORMAT_UNSUPPORTED": "Read the session with the version of treadle that wrote it, or upgrade this one.",
-    "SESSION_LOCKED": "Another process writes this session: the text names it. End it, or read without writing (`treadle show --follow`).",
+    "SESSION_LOCKED": "End the process that the text names, or read without writing (`treadle show --follow`).",
     "LEASE_LOST": "Stop: another replica goes on with the session. Nothing was lost that had been acknowledged.",
     "STORE_FAILURE": "See that there is room and that the place can be written, then go on: records are kept in memory and written again.",
     "MAINTENANCE_CANCELLED": "Run the task again when the agent is idle, if it is still wanted.",
@@ -167,7 +167,13 @@ RESULTS = {
         "A hook that had a say in this call raised.",
         "Mend the hook: the error was told at `agent/error`.",
     ),
-    "BLOCKED": ("A hook forbade the call.", "Nothing: the reason is the result's text."),
+    "DENIED": ("A hook or a guard forbade the call before it ran.", "Nothing: its reason is the result's text."),
+    "STOPPED": ("A sub-agent was stopped before it had finished.", "Part of its work may be done: see its session."),
+    "NO_ANSWER": ("A sub-agent came to rest without having said anything.", "Ask it for an answer in its prompt."),
+    "BLOCKED": (
+        "A hook withheld the result, or would not let a sub-agent do the job.",
+        "Nothing: the reason is the result's text.",
+    ),
     "NOT_APPROVED": (
         "A person said no, or nobody was there to ask.",
         "Give the host an `approver`, or `treadle run --yes`.",
@@ -202,11 +208,16 @@ PROBLEMS = {
     "TOO_MANY_LIVE": ("As many agents are at work as may be.", "Try again later, or raise the limit."),
     "TOO_MANY_REQUESTS": ("As many requests are under way as may be.", "Try again in a moment."),
     "TOO_MANY_SESSIONS": ("The owner has as many sessions as one may have.", "Delete some."),
+    "TOO_MANY_STREAMS": (
+        "The owner reads as many streams as one may.",
+        "Close some, or read many sessions over one socket.",
+    ),
     "TOO_MANY_WATCHED": ("The socket watches as many sessions as it may.", "Stop watching some, or open another."),
     "TOO_SLOW": ("The body was not sent in time.", "Send it faster, or raise the limit."),
     "TURN_FAILED": ("The turn that should answer failed.", "`detail` says how it ended."),
     "UNAUTHORIZED": ("No token, or not one that is known.", "Send `Authorization: Bearer TOKEN`."),
     "UNKNOWN_TASK": ("No maintenance task has this name.", "`detail` lists those there are."),
+    "WRONG_HOST": ("The request is for a name that this server does not go by.", "Name it in `hosts`."),
     "WRONG_ORIGIN": ("A page of another origin asked.", "Name the origin in `hosts`, or use a token."),
 }
 """Meaning and advice of what the web answers, beside the codes that are raised."""
