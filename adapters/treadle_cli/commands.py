@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -80,7 +80,7 @@ def _written(status: int) -> int:
 
 def _run(given: list[str]) -> Any:
     mount = chosen(given, mounts.MOUNTS)
-    return _app(mount)(
+    return _app([mount] if mount else [])(
         _dash_last(given) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
     )
 
@@ -95,8 +95,17 @@ def _dash_last(tokens: list[str]) -> list[str]:
     return [*rest, "-"] if "--" in rest else [*rest, "--", "-"]
 
 
-def _app(mount: Mount | None) -> App:
-    """Put the commands together; only what runs ``mount`` is imported."""
+def whole() -> App:
+    """All commands with all that they take, as their documentation shows them; to run one imports less.
+
+    Raises:
+        MissingExtra: a library that a command needs is not installed.
+    """
+    return _app([mount for mount in mounts.MOUNTS if not mount.bare])
+
+
+def _app(loaded: Collection[Mount]) -> App:
+    """Put the commands together; only what runs those ``loaded`` is imported."""
     app = App(
         name="treadle",
         help=_ABOUT,
@@ -113,7 +122,7 @@ def _app(mount: Mount | None) -> App:
                 groups[first] = App(name=first, help=GROUPS.get(first, ""))
                 app.command(groups[first])
             parent = groups[first]
-        if each is mount:
+        if each in loaded:
             parent.command(each.load(), name=each.name)
         else:
             parent.command(_not_loaded, name=each.name, help=each.help)
@@ -144,7 +153,8 @@ def _told(error: Exception) -> int:
         return Exit.FAILED
     if not isinstance(single, (TreadleError, OSError)):
         raise error
-    say_error(_words(single))
+    general = not isinstance(single, TreadleError) or type(single) in (MisuseError, MissingExtra)
+    say_error(_words(single), None if general else f"{single.code}: treadle explain {single.code} says more")
     return Exit.USAGE if isinstance(single, (MisuseError, MissingExtra)) else Exit.FAILED
 
 

@@ -79,6 +79,12 @@ def _models() -> Target:
     return models
 
 
+def _explain() -> Target:
+    from .codes.command import explain
+
+    return explain
+
+
 def _show() -> Target:
     from .show.command import show
 
@@ -197,6 +203,7 @@ MOUNTS: tuple[Mount, ...] = (
     Mount(("serve",),   _serve,   "Serve agents over HTTP, for programs and for a browser.", "web"),
     Mount(("mcp", "serve"), _mcp_serve, "Serve an agent to clients that speak the Model Context Protocol.", "mcp"),
     Mount(("models",),  _models,  "List the routes to model servers, and ask whether they answer.", "cli"),
+    Mount(("explain",), _explain, "Say what a code of an error or a failure means, and what to do.", "all"),
     Mount(("show",),    _show,    "Show a session: its transcript, its events, or a page.", "cli"),
     Mount(("sessions", "list"),   _list_sessions,   "List what is stored.", "cli"),
     Mount(("sessions", "show"),   _show_session,    "Show the raw events of a session.", "cli"),

@@ -44,9 +44,13 @@ __all__ = [
 
 
 class TreadleError(Exception):
-    """Base of all errors of treadle; ``code`` is a stable, machine-readable word."""
+    """Base of all errors of treadle; ``code`` is a stable, machine-readable word, and a traceback shows it."""
 
     code: ClassVar[str] = "TREADLE"
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self.add_note(f"{self.code}: `treadle explain {self.code}` says what to do")
 
 
 class MisuseError(TreadleError):
@@ -307,6 +311,6 @@ class ToolError(TreadleError):
     code = "TOOL_FAILED"
 
     def __init__(self, message: str, code: str | None = None) -> None:
-        super().__init__(message)
         if code is not None:
             self.code = code  # type: ignore[misc]  # an instance may carry its own code
+        super().__init__(message)

@@ -42,7 +42,8 @@ class OpenAIChat(HTTPModel):
             ``max_tokens`` elsewhere.
         stream_usage: whether to ask for token counts; some servers refuse the question.
         system_role: the role of system messages.
-        reasoning_echo: which answers carry their reasoning back, under ``reasoning_field``.
+        reasoning_echo: which answers carry their reasoning back.
+        reasoning_field: the field of a message that carries it.
         options: see ``HTTPOptions``.
 
     Raises:

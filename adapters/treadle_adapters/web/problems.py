@@ -34,9 +34,9 @@ class Refused(TreadleError):
     """A request is refused; ``code`` is stable, ``status`` is what HTTP says for it."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
         self.status = status
         self.code = code  # type: ignore[misc]  # an instance carries its own code
+        super().__init__(detail)
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):

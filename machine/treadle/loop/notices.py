@@ -36,8 +36,8 @@ class TurnFailed(TreadleError):
     """Stands for a failure that no exception caused; ``code`` is the failure's (T9, T11)."""
 
     def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
         self.code = code  # type: ignore[misc]  # each carries the code of its failure
+        super().__init__(message)
 
 
 def _error(notice: fx.ErrorReported) -> BaseException:

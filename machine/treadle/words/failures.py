@@ -64,6 +64,8 @@ class ModelFailure(TreadleError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        code = failure.code.value if isinstance(failure.code, Enum) else failure.code
+        self.add_note(f"{code}: `treadle explain {code}` says what to do")
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -170,7 +170,9 @@ def _told(error: BaseException) -> str:
         return "; ".join([_told(one) for one in inner])
     if isinstance(error, TreadleError):
         return f"{type(error).__name__}: {error}"
-    return "".join(traceback.format_exception_only(error)).strip().replace("\n", " ")
+    told = traceback.TracebackException.from_exception(error)
+    told.__notes__ = None  # they say where to read more, and a finding is one line
+    return "".join(told.format_exception_only()).strip().replace("\n", " ")
 
 
 def _injected(error: BaseException | None) -> bool:
