@@ -23,7 +23,7 @@ from . import rows
 from .guard import guard
 from .heir import Heir, Resume
 from .lease import RunningLease
-from .mailbox import AgentRef, Carrier, Post, wake_parked
+from .mailbox import AgentRef, Approvals, Carrier, Post, wake_parked
 from .peers import Peers
 
 LOGGER = logging.getLogger("treadle")
@@ -117,6 +117,11 @@ class Replica:
     def id(self) -> str:
         """Its id: nobody else has it, ever."""
         return self.lease.owner
+
+    @property
+    def approver(self) -> Approvals:
+        """Answers hooks that ask, by ``AgentRef.approve`` (K2)."""
+        return self._carrier.approvals
 
     def check(self, session_id: str | None = None) -> None:
         """See that the replica may act now, before an effect outside the log, such as a frame to a client.

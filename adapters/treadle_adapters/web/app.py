@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
+import trio
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -110,7 +111,14 @@ class Web:
         Raises:
             BridgeClosed: the bridge is not open.
         """
-        await self._port.run(self._desk.drain, seconds)
+        await self._port.run(self._drain, seconds)
+
+    async def _drain(self, seconds: float) -> None:
+        replica = self._port.host.replica
+        async with trio.open_nursery() as nursery:
+            if replica is not None:
+                nursery.start_soon(replica.drain, seconds)
+            await self._desk.drain(seconds)
 
     # --- doors of its own ---------------------------------------------------------------------------------------------
 

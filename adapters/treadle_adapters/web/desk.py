@@ -13,8 +13,18 @@ from typing import Any
 import trio
 from attrs import define, field, frozen
 
-from treadle import Agent, AgentHandle, AgentOptions, Host, MisuseError, SessionHeader, SessionNotFound, Signal
-from treadle.agent import Setup
+from treadle import (
+    Agent,
+    AgentHandle,
+    AgentOptions,
+    Host,
+    MisuseError,
+    SessionHeader,
+    SessionLocked,
+    SessionNotFound,
+    Signal,
+)
+from treadle.agent import Reached, Setup
 from treadle.hooks import SESSION_EVENT, SessionEventAdded
 from treadle.session import StoredSession, TurnEnd, session_id
 
@@ -83,7 +93,8 @@ class Desk:
     async def attach(self) -> None:
         """Begin to listen; calls that ask are answered here unless the host has an approver."""
         self.watching.attach(self.host)
-        if self.host.approver is None:
+        replica = self.host.replica
+        if self.host.approver is None or (replica is not None and self.host.approver is replica.approver):
             self.host.approver = self.approvals
         self.host.on(SESSION_EVENT, self._drained_turn)
 
@@ -162,6 +173,16 @@ class Desk:
             elif id in self._handles:
                 self._handles.move_to_end(id)
             return agent
+
+    def elsewhere(self, id: str, locked: SessionLocked) -> Reached:
+        """The agent of a session that another replica owns.
+
+        Raises:
+            SessionLocked: this host is no replica.
+        """
+        if self.host.replica is None:
+            raise locked
+        return self.host.replica.agent(id)
 
     async def created(self, owner: Owner, **fields: Any) -> Agent:
         """A new agent on a fresh session of an owner.

@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 import trio
 
-from treadle import Admitted, Agent, DuplicateMessage, Receipt, UserMessage, message
+from treadle import Admitted, Agent, DuplicateMessage, Receipt, SessionLocked, UserMessage, message
+from treadle.agent import Target
 from treadle.models import Text
 from treadle.session import TurnStart, UserMessageAdded, new_id
 
@@ -17,6 +18,13 @@ from .shapes import Delivery, Edit, InboxView, MessageFate, Order
 
 REMEMBERED = 10_000
 """How many receipts are remembered over all sessions; what became of an older message is read from the log."""
+
+MODES: dict[str, tuple[Target, bool]] = {
+    "followup": ("next-turn", True),
+    "steer": ("next-step", True),
+    "inject": ("next-step", False),
+}
+"""Where a message goes by each mode, and whether it wakes (D1)."""
 
 
 class MessageOperations:
@@ -40,7 +48,11 @@ class MessageOperations:
         blocks = given.blocks()
         name = given.id if given.id is not None else new_id()
         made = message(blocks, id=name) if isinstance(blocks, str) else UserMessage(name, blocks)
-        agent = await self._desk.opened(asked.owner, asked.session)
+        try:
+            agent = await self._desk.opened(asked.owner, asked.session)
+        except SessionLocked as locked:
+            posted = await self._desk.elsewhere(asked.session, locked).send(made, *MODES[given.mode])
+            return MessageFate(name, "pending", duplicate=not posted.fresh)
         self._desk.check_admits()  # the drain may have begun while the session was opened
         before = self._known(agent, name)
         if before is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 from attrs import field, frozen
 
-from treadle import message
+from treadle import SessionLocked, message
 from treadle.session import encode_event, encode_header, new_id
 
 from .approvals import Approval
@@ -175,7 +175,11 @@ class SessionOperations:
     async def cancel(self, asked: Asked) -> SessionView:
         """Stop the turn or task under way; what was said so far is kept (C1)."""
         given: Cancelling = asked.body
-        agent = await self._desk.opened(asked.owner, asked.session)
+        try:
+            agent = await self._desk.opened(asked.owner, asked.session)
+        except SessionLocked as locked:
+            await self._desk.elsewhere(asked.session, locked).cancel(keep_inbox=given.keep_inbox)
+            return await self.get(asked)
         agent.cancel(keep_inbox=given.keep_inbox)
         return live_view(agent)
 

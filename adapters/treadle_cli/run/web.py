@@ -15,10 +15,12 @@ from attrs import frozen
 
 from treadle import Agent, AgentOptions, Host, MisuseError
 from treadle.hooks import Scope
+from treadle_adapters.stores import is_database
 from treadle_adapters.web import Web, app, serve
 
 from ..exits import Exit
 from ..models.routes import route_for
+from ..stores.database import replica_on
 from ..stores.storage import store_for
 from .command import choices_of
 from .declared import PARTS, TABLES, extended
@@ -81,7 +83,8 @@ def serve_web(
     The token is made anew each time unless TREADLE_WEB_TOKEN holds one. Agents are chosen and furnished as for `treadle run`;
     calls that ask for approval wait until somebody answers them. What the interface is: /api/openapi.json.
 
-    SIGTERM, or Ctrl-C once, ends it in order: turns that run are given time, what waits is kept, streams are told to come
+    With `--session-dir postgres://…` the server is one of many on that database: each takes messages for every session, and
+    goes on with those of one that died. SIGTERM, or Ctrl-C once, ends it in order: turns that run are given time, what waits is kept, streams are told to come
     back; the exit status is 0.
 
     Args:
@@ -150,21 +153,24 @@ async def _host(choices: Choices) -> AsyncGenerator[tuple[Host, dict[str, Any]]]
             yield await stack.enter_async_context(declared), {}
             return
         route = await stack.enter_async_context(route_for(choices.wish))
-        store = store_for(choices.session)
-        if store is not None:
-            await stack.enter_async_context(store)
-        host = await stack.enter_async_context(Host(store=store, approver=approver))
+
+        async def setup(_: Scope, agent: Agent) -> None:
+            agent.system_prompt = choices.system
+
+        options = AgentOptions(route.provider, route.model, max_tokens=choices.max_tokens)
+        where = choices.session.directory
+        if is_database(where):
+            made = Host(replica=replica_on(str(where), agent_options=options, setup=setup), approver=approver)
+        else:
+            store = store_for(choices.session)
+            made = Host(store=await stack.enter_async_context(store) if store is not None else None, approver=approver)
+        host = await stack.enter_async_context(made)
         host.models.register(route.provider, route.adapter)
         for tool in choices.tools:
             host.tools.register(tool)
         for furnish in choices.equipment:
             furnish(host)
         extended(host)
-
-        async def setup(_: Scope, agent: Agent) -> None:
-            agent.system_prompt = choices.system
-
-        options = AgentOptions(route.provider, route.model, max_tokens=choices.max_tokens)
         yield host, {"agent_options": options, "setup": setup}
 
 

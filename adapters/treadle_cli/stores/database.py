@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
 from treadle import Event, MisuseError
+from treadle.agent import Membership
 from treadle.session import SessionStore
 from treadle_adapters.stores import is_database, open_store
 from treadle_diagrams import SessionFile
@@ -28,6 +29,18 @@ def open_database(url: str) -> SessionStore:
     """
     with extra_for("sessions in PostgreSQL need", "postgres"):
         return open_store("postgres", url.partition("#")[0])
+
+
+def replica_on(url: str, **options: Any) -> Membership:
+    """A replica on the database that a URL names; ``options`` as ``Replica`` takes them.
+
+    Raises:
+        MisuseError: it is none.
+        MissingExtra: the library is not installed.
+    """
+    with extra_for("replicas need", "postgres"):
+        from treadle_adapters.cluster import Replica
+    return Replica(url.partition("#")[0], **options)
 
 
 def shown(where: str | Path) -> str:

@@ -17,6 +17,7 @@ from .handle import AgentHandle
 from .inbox import Inbox
 from .initiator import current_initiator
 from .maintenance import MaintenanceTask
+from .membership import Membership, Reached
 from .options import AgentOptions, register_agent_option
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Ending",
     "Inbox",
     "MaintenanceTask",
+    "Membership",
+    "Reached",
     "Receipt",
     "Rejected",
     "ResumeOptions",

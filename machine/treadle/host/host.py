@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import trio
 
+from ..agent.membership import Membership
 from ..containment import leaving_in
 from ..errors import MisuseError
 from ..hooks.dispatch import Emit, Serial, Waterfall
@@ -30,7 +31,6 @@ from ..tools.registry import ToolRegistry
 from .config import load_config
 from .declared import Deployment, Parts, host_arguments, report_start
 from .default_model import DefaultModel
-from .membership import Membership
 from .presets.presets import Presets
 from .publication import MAX_DELEGATION_DEPTH, MAX_LIVE_CHILDREN
 from .registry import Agents

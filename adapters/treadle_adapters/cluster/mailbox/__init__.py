@@ -6,7 +6,7 @@ the sessions of a replica, ``approvals`` and ``live`` are what is told beside th
 May import: the core, and the door of ``stores.postgres``.
 """
 
-from .approvals import Approval
+from .approvals import Approval, Approvals
 from .asked import LetterTaken
 from .carrier import Carrier
 from .live import Live
@@ -14,4 +14,4 @@ from .post import Post
 from .ref import AgentRef, Posted
 from .taking import wake_parked
 
-__all__ = ["AgentRef", "Approval", "Carrier", "LetterTaken", "Live", "Post", "Posted", "wake_parked"]
+__all__ = ["AgentRef", "Approval", "Approvals", "Carrier", "LetterTaken", "Live", "Post", "Posted", "wake_parked"]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import trio
-from attrs import define, field
+from attrs import define
 
 from treadle import StoreFailure
 
