@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from attrs import evolve
+
 from ..cluster import BEATS, LEASE
 from ..cluster.lease import MARGIN
 from .costs import RESUMING, STATEMENTS
@@ -18,6 +20,8 @@ FLEETS = (
     Plan(replicas=1_000, lease=20.0, processors=16),
 )
 """What the page tells of: the settings that it advises, for so many replicas."""
+FEW = 20
+"""Sessions of each replica where all of them move: what more would take, the other rows tell."""
 CHECKED = 1
 """How many of these a test simulates again: the smallest."""
 
@@ -53,9 +57,9 @@ ROWS: dict[str, str] = {
     "wave": "deploy: a wave, s",
     "without": "deploy: without an owner, half of the sessions, s",
     "longest": "deploy: without an owner, at most, s",
-    "stalled": "stall of a whole lease: leases lost",
-    "again": "stall of a whole lease: until all sessions go on after its end, s",
-    "spread": "stall of a whole lease: most that one replica got, times the mean",
+    "stalled": f"stall of a whole lease, {FEW} sessions each: leases lost",
+    "again": f"stall of a whole lease, {FEW} sessions each: until all go on after its end, s",
+    "spread": f"stall of a whole lease, {FEW} sessions each: most that one replica got, times the mean",
 }
 """The rows of the table, and what each says."""
 
@@ -69,8 +73,8 @@ def column(plan: Plan, told: Callable[[str], None] = lambda _: None) -> dict[str
     told("a deploy")
     rolled = deploy(plan)
     told("stalls")
-    borne = longest_stall(Plan(min(plan.replicas, 12), lease=plan.lease))
-    stood = stall(plan, plan.lease)
+    borne = longest_stall(evolve(plan, replicas=min(plan.replicas, 6), sessions=1))
+    stood = stall(evolve(plan, sessions=min(plan.sessions, FEW)), plan.lease)
     return {
         "replicas": f"{plan.replicas:,}",
         "sessions": f"{plan.replicas * plan.sessions:,}",
