@@ -22,7 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--write", type=Path, metavar="PAGE", help="simulate all fleets of the page, and write it: minutes"
     )
     for name, default in _DEFAULTS.items():
-        parser.add_argument(f"--{name}", type=float if isinstance(default, float) else int, default=default, help=f"{default} unless given")
+        parser.add_argument(
+            f"--{name}",
+            type=float if isinstance(default, float) else int,
+            default=default,
+            help=f"{default} unless given",
+        )
     given = vars(parser.parse_args(arguments))
     target: Path | None = given.pop("write")
     if target is not None:
