@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import trio
 
-from treadle import Agent, AgentHandle, AgentOptions, Host, MisuseError, StoreFailure, TreadleError
+from treadle import Agent, AgentHandle, AgentOptions, DuplicateSession, Host, MisuseError, StoreFailure, TreadleError
 from treadle.agent import Setup
 from treadle.errors import LeaseLost
 from treadle.hooks import AGENT_CREATED
@@ -342,6 +342,8 @@ class Replica:
         try:
             async with self._resuming:
                 await self._resume(session_id)
+        except DuplicateSession:
+            return  # a letter for it was faster
         except Exception:
             LOGGER.exception("replica %s could not resume session %s, and lets go of it", self.id, session_id)
             with contextlib.suppress(StoreFailure):  # it stays this replica's, and is free to its own store
