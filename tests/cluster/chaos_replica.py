@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,5 +201,6 @@ if __name__ == "__main__":
         trio.run(lambda: main(*sys.argv[1:]))
     except BaseException as error:
         with Path(sys.argv[5] + ".ends").open("a") as ends:
-            ends.write(f"{type(error).__name__}: {str(error)[:300]}\n")
+            where = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+            ends.write(f"{type(error).__name__}: {str(error)[:300]} at {where[-4:]}\n")
         os._exit(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -97,18 +97,11 @@ def faults_in(
         epochs = [epoch for _, epoch, _ in kept.rows]
         if epochs != sorted(epochs):
             found.append(f"{kept.session}: an epoch goes back")
-        writers: dict[int, str] = {}
-        for (_, epoch, _), event in zip(kept.rows, events, strict=True):
-            if type(event.data) is not UserMessageAdded:
-                continue
-            text = event.data.message.text
-            places[kept.session, text] += 1
-            anywhere[text] += 1
-            if "/" not in text:
-                continue  # by letter, from anywhere
-            writer = text.partition("/")[0]
-            if writers.setdefault(epoch, writer) != writer:
-                found.append(f"{kept.session}: two owners wrote under epoch {epoch}")
+        for event in events:
+            if type(event.data) is UserMessageAdded:
+                places[kept.session, event.data.message.text] += 1
+                anywhere[event.data.message.text] += 1
+        found += _two_owners(kept, events)
         found += [
             f"{kept.session}: {each.rule}: {each.message}"
             for each in check_events(events, header=reader.header).findings
@@ -124,3 +117,13 @@ def faults_in(
                 f"{each.session}: {each.text!r} was acknowledged and is there {places[each.session, each.text]} times"
             )
     return found
+
+
+def _two_owners(kept: Kept, events: Sequence[Event]) -> Iterator[str]:
+    """Epochs under which messages of two replicas were put into the inbox; what came by letter has no ``/``."""
+    writers: dict[int, str] = {}
+    for (_, epoch, _), event in zip(kept.rows, events, strict=True):
+        texts = [message.text for message in event.data.inserted] if isinstance(event.data, InboxSpliced) else []
+        for writer in [text.partition("/")[0] for text in texts if "/" in text]:
+            if writers.setdefault(epoch, writer) != writer:
+                yield f"{kept.session}: two owners wrote under epoch {epoch}"

@@ -177,7 +177,7 @@ class Cluster:
 
     def harm(self) -> None:
         """One fault, by chance."""
-        what = self.chance.choice(("kill", "kill", "stop", "cut", "cut", "restart", "immediate"))
+        what = self.chance.choice(("kill", "kill", "stop", "cut", "cut", "restart", "immediate", "away"))
         number = self.chance.choice(list(self.running))
         self.told.append(what)
         if what == "kill":
@@ -188,8 +188,10 @@ class Cluster:
             self.stopped[number] = time.monotonic() + LEASE * self.chance.uniform(1.2, 2.5)
         elif what == "cut":
             self.proxy.cut()
-        elif what in ("restart", "immediate"):
-            self.server.stop("fast" if what == "restart" else "immediate")
+        elif what in ("restart", "immediate", "away"):
+            self.server.stop("immediate" if what == "immediate" else "fast")
+            if what == "away":
+                time.sleep(LEASE * 1.3)  # every replica loses its lease
             self.server.start()
 
     def notes(self, kind: str) -> list[tuple[float, str, str]]:

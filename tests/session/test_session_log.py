@@ -44,6 +44,7 @@ from treadle.session import (
     TurnStart,
     UserMessageAdded,
     decode_event,
+    decode_hook,
     encode_event,
     encode_hook,
     event,
@@ -51,7 +52,6 @@ from treadle.session import (
     session_id,
     surface,
 )
-from treadle.sums import decode_hook
 from treadle.views import Snapshot
 from treadle.words.events import APPEND, type_named
 from treadle.words.messages import user_message

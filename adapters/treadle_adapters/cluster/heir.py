@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from treadle import StoreFailure
+from treadle import DuplicateSession, StoreFailure
 from treadle_adapters.stores.postgres import PostgresStore
 
 from . import rows
@@ -103,6 +103,8 @@ class Heir:
         try:
             async with self._resuming:
                 await resume(session_id)
+        except DuplicateSession:
+            return  # a letter for it was faster
         except Exception:
             LOGGER.exception("replica %s could not resume session %s, and lets go of it", self._lease.owner, session_id)
             with contextlib.suppress(StoreFailure):  # it stays this replica's, and is free to its own store

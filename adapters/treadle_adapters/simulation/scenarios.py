@@ -11,9 +11,9 @@ RACK = 25
 """One of so many replicas dies with a rack; at least one."""
 AT_ONCE = 20
 """One of so many is replaced at once in a deploy; at least one."""
-WATCHED = 2
+WATCHED = 1
 """Waves of a deploy that are simulated: the others are like them."""
-LEASES = 2
+LEASES = 1
 """How many leases a quiet fleet is watched."""
 
 

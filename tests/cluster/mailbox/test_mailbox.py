@@ -386,6 +386,23 @@ async def test_a_mailbox_with_notices_only_is_found(enter: Enter, post: Post, mo
         await without_notices(enter, post, monkeypatch, within=1.5)
 
 
+@pytest.mark.rule("A4")
+async def test_who_was_cut_off_hears_again(
+    enter: Enter, store: PostgresStore, post: Post, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(postgres.port) as proxy:
+        async with enter(port=proxy.port) as host:
+            await host.agents.resume("s", agent_options=OPTIONS)
+            await post.agent("s").ask("before")
+            link = replica_of(host).post._ears._link
+            before = link._conn
+            proxy.cut()
+            assert await eventually(lambda: link._conn not in (None, before)), "it is not listened on again"
+            notice_only(monkeypatch)  # from now on nobody looks by himself
+            await post.agent("s").ask("after")
+    assert texts(await log(store)) == ["before", "after"]
+
+
 # --- following --------------------------------------------------------------------------------------------------------
 
 
