@@ -63,11 +63,16 @@ def test_a_server_that_is_restarted_gets_what_was_written_meanwhile_once(page: P
         page.say("First")
         page.sees("Turn 1: done")
     page.wait(f"{STATUS} === 'disconnected'")
+    session = page.session
+    page.say("Thought better of")
     page.say("Said while nobody was there")
-    page.sees("not sent yet", "#waiting")
+    page.wait("document.querySelectorAll('#waiting .unsent').length === 2")
+    page.click("Remove", "#waiting")
+    page.wait("document.querySelectorAll('#waiting .unsent').length === 1")
     assert page.text("#trouble") == ""  # it is no trouble: it will be sent
     with stage(store, port=port) as (server, play):
         play.plays("Two.")
+        page.go(f"/#session={session}")  # whether it was sent by then or not
         page.sees("Turn 2: done", "#transcript")
         assert page.run(SAID) == ["First", "One.", "Said while nobody was there", "Two."]
         page.wait("!document.body.innerText.includes('not sent yet')")

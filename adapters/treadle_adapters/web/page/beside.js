@@ -54,10 +54,15 @@ export class Beside {
     this.lifecycle.scrollLeft += (state.left + state.right - room.left - room.right) / 2;
   }
 
+  /** It can be seen now. */
+  open() {
+    this.follow();
+    this.changed();
+  }
+
   /** There is more to tell: ask for it soon. */
   changed() {
     this.due = true;
-    this.follow();
     if (this.asking || !this.seen) return;
     clearTimeout(this.timer);
     this.ask();

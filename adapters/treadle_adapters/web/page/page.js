@@ -2,7 +2,7 @@
 
 import { Beside } from "./beside.js";
 import { Sessions } from "./sessions.js";
-import { Transcript, make, pretty, written } from "./transcript.js";
+import { Transcript, make, pretty, redraw, written } from "./transcript.js";
 import { Waiting } from "./waiting.js";
 import { Outbox, Wire, ask, base } from "./wire.js";
 
@@ -12,8 +12,10 @@ const outbox = new Outbox(() => waiting.draw(), trouble);
 const waiting = new Waiting(at("waiting"), {
   inbox: () => transcript.inbox,
   unsent: () => outbox.of(session),
+  forget: (id) => outbox.forget(id),
   working: () => working,
   change: (method, path, body) => attempt(() => ask(method, `api/sessions/${session}/inbox${path}`, body)),
+  otherwise: at("say"),
 });
 const wire = new Wire(told, (status) => {
   at("link").textContent = status;
@@ -64,7 +66,10 @@ function told(event, data) {
   else if (event === "state") showState(data);
   else if (event === "approvals") showApprovals(data);
   else if (event === "bye" && data.reason === "deleted") leave();
-  else if (event === "problem") trouble(data.detail);
+  else if (event === "problem") {
+    at("transcript").hidden = false;
+    trouble(data.detail);
+  }
 }
 
 function clear() {
@@ -75,6 +80,7 @@ function clear() {
 function showState({ live, state, status }) {
   const changed = working !== (status === "running");
   caughtUp = true;
+  at("transcript").hidden = false;
   working = status === "running";
   at("state").textContent = !live ? "at rest" : working ? `working · ${state}` : state;
   at("state").classList.toggle("working", working);
@@ -94,15 +100,14 @@ function showTitle() {
 }
 
 function showApprovals(pending) {
-  at("approvals").replaceChildren(
-    ...pending.map((one) => {
-      const answer = (approved) => attempt(() => ask("POST", `api/sessions/${session}/approvals/${one.id}`, { approved }));
-      return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("code", { dir: "auto" }, one.tool),
-        make("pre", { dir: "auto", tabindex: "0", "aria-label": "Arguments" }, pretty(one.arguments)),
-        make("span", { class: "buttons" }, make("button", { type: "button", class: "main", onclick: () => answer(true) }, "Approve"),
-          make("button", { type: "button", onclick: () => answer(false) }, "Refuse")));
-    }),
-  );
+  const asked = pending.map((one) => {
+    const answer = (approved) => attempt(() => ask("POST", `api/sessions/${session}/approvals/${one.id}`, { approved }));
+    const button = (label, approved, kind) => make("button", { type: "button", class: kind, "data-key": `${one.id} ${label}`, "aria-description": one.question, onclick: () => answer(approved) }, label);
+    return make("div", { class: "approval" }, make("p", { dir: "auto" }, one.question), make("code", { dir: "auto" }, one.tool),
+      make("pre", { dir: "auto", tabindex: "0", "aria-label": "Arguments", "data-key": one.id }, pretty(one.arguments)),
+      make("span", { class: "buttons" }, button("Approve", true, "main"), button("Refuse", false, null)));
+  });
+  redraw(at("approvals"), asked, at("say"));
 }
 
 // --- where in the transcript one is ---
@@ -145,9 +150,9 @@ function show(id) {
   waiting.clear();
   showApprovals([]);
   beside.watch(id);
-  caughtUp = false;
   showState({ live: false, state: null, status: null });
   caughtUp = false;
+  at("transcript").hidden = Boolean(id); // a long one is laid out once, when all of it is there
   at("state").textContent = at("spoken").textContent = "";
   showTitle();
   trouble(null);
@@ -219,7 +224,7 @@ function menu(open) {
 function look(open) {
   at("beside").hidden = !open;
   at("look").setAttribute("aria-expanded", String(open));
-  if (open) beside.changed();
+  if (open) beside.open();
 }
 
 if (beside.there) {

@@ -1,6 +1,6 @@
 // The list of sessions: what there is, which one is shown, and what each is doing.
 
-import { make } from "./transcript.js";
+import { make, redraw } from "./transcript.js";
 import { ask } from "./wire.js";
 
 const EVERY = 15000; // ms after which others' sessions are looked for
@@ -47,16 +47,14 @@ export class Sessions {
 
   draw(sessions, next) {
     const shown = this.shown();
-    const held = this.list.contains(document.activeElement) ? document.activeElement.hash : null;
-    this.list.replaceChildren(
-      ...sessions.map((one) =>
-        make("li", {}, make("a", { href: `#session=${one.id}`, "aria-current": one.id === shown ? "page" : null },
+    redraw(this.list,
+      sessions.map((one) =>
+        make("li", {}, make("a", { href: `#session=${one.id}`, "data-key": one.id, "aria-current": one.id === shown ? "page" : null },
           make("span", { dir: "auto" }, one.title || "untitled"),
           make("small", {}, when(one.modified ?? one.createdAt), ...(WORKING[one.status] ? [make("b", {}, WORKING[one.status])] : []))))),
     );
     this.none.hidden = sessions.length > 0;
     this.more.hidden = !next;
-    if (held) [...this.list.querySelectorAll("a")].find((link) => link.hash === held)?.focus();
   }
 }
 

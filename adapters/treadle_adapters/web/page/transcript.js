@@ -10,6 +10,14 @@ export function make(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Give a place other children; what had the focus there keeps it, by its `data-key`, or else the next thing that can have it. */
+export function redraw(place, children, otherwise = null) {
+  const held = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  place.replaceChildren(...children);
+  if (held === undefined) return;
+  (place.querySelector(`[data-key="${CSS.escape(held)}"]`) ?? place.querySelector("textarea, button, a") ?? otherwise)?.focus();
+}
+
 export const written = (content) => content.map((block) => (block.type === "text" ? block.text : block.type === "reasoning" ? "" : `[${block.type}]`)).join("");
 
 const REASONS = {

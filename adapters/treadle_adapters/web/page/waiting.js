@@ -1,11 +1,11 @@
 // What waits: messages of the inbox, which can be edited, removed, put in order and sent ahead, and those not sent yet.
 
-import { make, written } from "./transcript.js";
+import { make, redraw, written } from "./transcript.js";
 
 export class Waiting {
-  /** `inbox` and `unsent` give what waits, `change` asks for a change of the inbox and returns whether it was made. */
-  constructor(place, { inbox, unsent, working, change }) {
-    Object.assign(this, { place, inbox, unsent, working, change });
+  /** `inbox` and `unsent` give what waits, `forget` drops what was not sent, `change` asks for a change of the inbox and returns whether it was made; the focus goes `otherwise` when nothing waits any more. */
+  constructor(place, { inbox, unsent, forget, working, change, otherwise }) {
+    Object.assign(this, { place, inbox, unsent, forget, working, change, otherwise });
     this.editing = null; // the message whose text is being changed, with the text so far: what others change leaves it alone
   }
 
@@ -20,11 +20,10 @@ export class Waiting {
     const rows = [
       ...steering.map((message) => this.row(message, "next step", this.changes(message))),
       ...queued.map((message, index) => this.row(message, "queued", [...this.changes(message), ...this.moves(queued, index)])),
-      ...this.unsent().map((one) => make("li", { class: "unsent" }, make("span", { dir: "auto" }, one.text), make("em", {}, "not sent yet"))),
+      ...this.unsent().map((one) => make("li", { class: "unsent" }, make("span", { dir: "auto" }, one.text), make("em", {}, "not sent yet"),
+        make("button", { type: "button", onclick: () => this.forget(one.id), "data-key": `${one.id} Remove`, "aria-description": one.text.slice(0, 60) }, "Remove"))),
     ];
-    const held = this.place.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    this.place.replaceChildren(...(rows.length ? [make("ol", {}, ...rows)] : []));
-    if (held) (this.place.querySelector(`[data-key="${CSS.escape(held)}"]`) ?? this.place.querySelector("textarea, button"))?.focus();
+    redraw(this.place, rows.length ? [make("ol", {}, ...rows)] : [], this.otherwise);
   }
 
   row(message, kind, buttons) {

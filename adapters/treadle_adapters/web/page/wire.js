@@ -117,6 +117,12 @@ export class Outbox {
     return this.waiting.filter((one) => one.session === session);
   }
 
+  /** Do not send a message after all; one that is being sent just now may have arrived. */
+  forget(id) {
+    this.waiting = this.waiting.filter((one) => one.id !== id);
+    this.keep();
+  }
+
   /** Send what waits, in order; what could not be sent is tried again by itself. */
   async send() {
     clearTimeout(this.timer);
@@ -135,8 +141,7 @@ export class Outbox {
           break;
         }
       }
-      this.waiting.shift();
-      this.keep();
+      this.forget(id);
     }
     this.sending = false;
   }
