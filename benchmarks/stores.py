@@ -161,6 +161,7 @@ async def resume_longer() -> Sample:
 
 
 async def _resume(pair: Pair, directory: Path, name: str, turns: int) -> None:
+    (directory / f"{name}.checkpoint").unlink(missing_ok=True)  # what is measured reads every event
     async with Host(store=JsonlStore(directory)) as host:
         with without_collector(), pair.ours.time(turns):
             handle = await host.agents.resume(name, agent_options=AgentOptions(provider="bench", model="prebuilt"))
@@ -209,7 +210,7 @@ BENCHMARKS = [
         "resume-10000",
         "resuming 10,000 turns from a file; floor: the file's lines decoded into dictionaries with msgspec",
         "µs/turn",
-        4.0,
+        4.5,
         resume_long,
     ),
     Benchmark("resume-20000", "resuming 20,000 turns; floor: resuming 10,000", "ms", 2.3, resume_longer),
