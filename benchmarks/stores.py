@@ -210,7 +210,7 @@ BENCHMARKS = [
         "resume-10000",
         "resuming 10,000 turns from a file; floor: the file's lines decoded into dictionaries with msgspec",
         "µs/turn",
-        4.0,
+        4.5,
         resume_long,
     ),
     Benchmark("resume-20000", "resuming 20,000 turns; floor: resuming 10,000", "ms", 2.3, resume_longer),
