@@ -13,7 +13,6 @@ import os
 import resource
 import time
 from contextlib import aclosing
-from pathlib import Path
 from statistics import quantiles
 
 import trio
@@ -107,7 +106,11 @@ class Server:
 
 def own_time() -> float:
     """Seconds on the clock without those in which the calling thread was ready to run and had no processor."""
-    waited = Path("/proc/thread-self/schedstat").read_text().split()[1]
+    file = os.open(
+        "/proc/thread-self/schedstat", os.O_RDONLY
+    )  # a third of what pathlib costs, a hundred times a second
+    waited = os.read(file, 100).split()[1]
+    os.close(file)
     return time.monotonic() - int(waited) / 1e9
 
 

@@ -47,16 +47,20 @@ class Figures:
         rows: of all benchmarks.
         growth: points of each curve, by name: size and cost.
         instructions: of each work, by name: ours and the floor's.
+        shares: of rooms and libraries, by what was sampled.
         carried: hosts under load.
         peers: other drivers; none when they were not measured.
+        hurried: they were measured to look at the page, and say nothing, but for the instructions.
     """
 
     machine: Machine
     rows: tuple[Row, ...]
     growth: dict[str, tuple[tuple[int, float], ...]]
     instructions: dict[str, tuple[float, float]]
+    shares: dict[str, dict[str, float]]
     carried: tuple[Carried, ...]
     peers: tuple[Standing, ...]
+    hurried: bool = False
 
 
 def read(root: Path = ROOT) -> Figures:

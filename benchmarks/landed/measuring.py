@@ -8,14 +8,14 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import trio
 from attrs import frozen
 
-from .. import growth, instructions
+from .. import growth, instructions, shares
 from ..load import carry
 from ..measure import measure
 from ..peers.table import PEERS, WORK, compare
@@ -35,6 +35,8 @@ class Effort:
         peer_rounds: rounds of the peers.
         peer_work: what each round of the peers has.
         left_out: rows that are not measured.
+        sampled: of each kind of work whose time is shared out; ``None`` for as many as is usual.
+        hurried: whether it is too little for the figures to say anything.
     """
 
     rounds: int = 3
@@ -42,8 +44,10 @@ class Effort:
     most: int | None = None
     agents: tuple[int, ...] = (1_000, 2_000)
     peer_rounds: int = 2
-    peer_work: dict[str, int] = WORK  # type: ignore[assignment]  # it is a mapping of such
+    peer_work: Mapping[str, int] = WORK
     left_out: str = "$^"
+    sampled: int | None = None
+    hurried: bool = False
 
 
 WHOLE = Effort()
@@ -55,6 +59,8 @@ QUICK = Effort(
     1,
     {"turns": 20, "steps": 20, "chunks": 500},
     r"million|page|show-end|thousand|pg-|many-[as]|resume",
+    30,
+    hurried=True,
 )
 """To look at the page: its figures say nothing."""
 
@@ -81,12 +87,13 @@ def take(effort: Effort, tell: Callable[[str], object] = print) -> Figures:
     curves = {
         one.name: (now(f"growth: {one.name}"), tuple(growth.measure(one, effort.most)))[1] for one in growth.GROWTH
     }
+    spent = {kind: (now(f"shares: {kind}"), shares.sample(kind, effort.sampled))[1] for kind in shares.KINDS}
     carried = tuple([(now(f"{agents} agents"), trio.run(carry, agents))[1] for agents in effort.agents])
     now("peers")
     here = [peer for peer in PEERS if peer.installed]
     standings = compare(here, effort.peer_rounds, effort.peer_work) if len(here) > 1 else []
     now("done")
-    return Figures(machine(load), tuple(rows), curves, counted, carried, tuple(standings))
+    return Figures(machine(load), tuple(rows), curves, counted, spent, carried, tuple(standings), effort.hurried)
 
 
 def machine(load_before: float) -> Machine:

@@ -34,6 +34,10 @@ Everything on this page is measured, kept and written by one command: `python -m
 [CONTRIBUTING.md](../CONTRIBUTING.md#how-figures-are-measured).
 """
 
+HURRIED = """\
+**These figures were measured in a hurry, to see the page; but for the counted instructions they say nothing.**
+"""
+
 CARRIES_HEAD = """\
 ## What one process carries
 
@@ -65,6 +69,14 @@ held to: a gate counts them anew and fails when a ratio to its floor has grown b
 these ratios are not those of the times above.
 """
 
+SHARES_HEAD = """\
+## Where the time goes
+
+    python -m benchmarks.shares
+
+Samples of what runs: whose function it is, not what called it. Rooms of the core: [architecture.md](architecture.md#the-rooms).
+"""
+
 GROWTH_HEAD = """\
 ## What grows, and what does not
 
@@ -89,10 +101,12 @@ def text(figures: Figures, root: Path = ROOT) -> str:
             before=machine.load[0],
             after=machine.load[1],
         ),
+        *([HURRIED] if figures.hurried else []),
         _carries(figures),
         _rows(figures.rows),
         _growth(figures),
         *([_peers(figures)] if figures.peers else []),
+        _shares(figures),
         _instructions(figures),
         (root / NOTES).read_text(encoding="utf-8"),
     ]
@@ -189,6 +203,17 @@ def _peers(figures: Figures) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def _shares(figures: Figures) -> str:
+    names = list(dict.fromkeys([name for one in figures.shares.values() for name in one if name != "others"]))
+    out = [SHARES_HEAD, f"| | {' | '.join(figures.shares)} |", "| --- |" + " ---: |" * len(figures.shares)]
+    for name in [*names, "others"]:
+        parts = [f"{one[name]:.0%}" if name in one else "" for one in figures.shares.values()]
+        out.append(
+            f"| {name if name in ('others', 'Python', 'the benchmark') else f'`{name}`'} | {' | '.join(parts)} |"
+        )
+    return "\n".join([*out, ""])
 
 
 def _instructions(figures: Figures) -> str:

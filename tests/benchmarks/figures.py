@@ -21,4 +21,7 @@ def figures(python: str = HERE, peers: tuple[Standing, ...] = ()) -> Figures:
     """Some."""
     machine = Machine("2026-01-02", python, "0.35.0", "Linux", "A processor", 2, (0.5, 1.5))
     growth = {"turns": ((10, 1.0), (100, 1.1))}
-    return Figures(machine, ROWS, growth, {"turn": (400.0, 100.0)}, (Carried(1_000, 12.34, 5.0, 0.98, 0.6),), peers)
+    shares = {"turn": {"trio": 0.5, "treadle/loop": 0.3, "others": 0.2}, "tool-step": {"Python": 1.0}}
+    return Figures(
+        machine, ROWS, growth, {"turn": (400.0, 100.0)}, shares, (Carried(1_000, 12.34, 5.0, 0.98, 0.6),), peers
+    )

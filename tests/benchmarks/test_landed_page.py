@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from benchmarks.landed import figures as file
 from benchmarks.landed import page
@@ -32,6 +33,11 @@ def test_it_says_machine_interpreter_and_load(root: Path) -> None:
         "1.5 at its end",
     ):
         assert told in text
+
+
+def test_what_was_measured_in_a_hurry_is_called_so(root: Path) -> None:
+    assert "in a hurry" not in page.text(figures(), root)
+    assert "in a hurry" in page.text(evolve(figures(), hurried=True), root)
 
 
 def test_each_row_has_floor_and_bar_and_those_missed_are_named(root: Path) -> None:
@@ -68,6 +74,17 @@ def test_curves_are_drawn_and_told(root: Path) -> None:
     )
     assert page.picture(figures()).count("<polyline") == 1
     assert page.picture(figures()).count("not measured") == 5
+
+
+def test_shares_stand_beside_each_other_the_rest_at_the_end(root: Path) -> None:
+    text = page.text(figures(), root)
+    table = text[text.index("| | turn | tool-step |") :].splitlines()[2:6]
+    assert table == [
+        "| `trio` | 50% |  |",
+        "| `treadle/loop` | 30% |  |",
+        "| Python |  | 100% |",
+        "| others | 20% |  |",
+    ]
 
 
 def test_what_is_older_than_the_file_is_stale(root: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import trio
 
-from benchmarks import growth, instructions, load
+import treadle
+import treadle_adapters.http.body
+from benchmarks import growth, instructions, load, shares
 from benchmarks.measure import Benchmark, Sample, measure
 from benchmarks.peers import table
 from benchmarks.peers.table import PEERS, WORK, Peer, Runner, compare
@@ -84,6 +89,26 @@ def test_a_peer_that_does_not_do_its_work_is_no_figure(tmp_path: Path, monkeypat
     assert runner.version == "1"
     with pytest.raises(RuntimeError, match=r"on_treadle.py has ended with status 1"):
         runner.seconds("turns", 5)
+
+
+def test_shares_are_those_of_rooms_and_libraries() -> None:
+    core = str(Path(treadle.__file__).parent)
+    assert shares.owner(f"{core}/loop/driver.py") == "treadle/loop"
+    assert shares.owner(f"{core}/ids.py") == "treadle/ids"
+    assert shares.owner(trio.__file__) == "trio"
+    assert shares.owner(treadle_adapters.http.body.__file__) == "treadle_adapters/http"
+    assert shares.owner("<attrs generated methods x>") == "attrs"
+    assert shares.owner(str(ROOT / "benchmarks" / "subjects.py")) == "the benchmark"
+    assert shares.owner("<frozen abc>") == "Python"
+    assert shares.shares(Counter(a=150, b=49, c=1)) == pytest.approx({"a": 0.75, "b": 0.245, "others": 0.005})
+    assert shares.shares(Counter()) == {}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of processor time")
+def test_sampling_leaves_the_signal_as_it_was() -> None:
+    before = signal.getsignal(signal.SIGPROF)
+    assert sum(shares.sample("turn", 20).values()) in (0, pytest.approx(1.0))
+    assert signal.getsignal(signal.SIGPROF) is before
 
 
 def test_work_that_fails_is_not_counted() -> None:
