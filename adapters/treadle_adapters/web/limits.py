@@ -40,3 +40,4 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+"""The limits unless others are given."""
