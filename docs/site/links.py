@@ -79,7 +79,9 @@ def read(app: Sphinx, name: str, content: list[str]) -> None:
     page = Path(str(app.env.doc2path(name)))
     shown = SHOWS.match(content[0])
     if shown is None:
-        content[0] = rewritten(OPTIONAL.sub(lambda found: found[1] if found[1] in app.env.found_docs else "", content[0]), page)
+        content[0] = rewritten(
+            OPTIONAL.sub(lambda found: found[1] if found[1] in app.env.found_docs else "", content[0]), page
+        )
         return
     origin = Path(os.path.normpath(page.parent / shown[1]))
     app.env.note_dependency(str(origin), docname=name)

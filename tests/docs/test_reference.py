@@ -52,7 +52,16 @@ def test_defaults_are_those_of_the_code() -> None:
 
 def test_every_table_of_a_configuration_is_there() -> None:
     page = options.configuration()
-    for title in ("[host]", "[limits]", "[store]", "[models.NAME]", "[tools]", "[default_model]", "[presets]", "[[agents]]"):
+    for title in (
+        "[host]",
+        "[limits]",
+        "[store]",
+        "[models.NAME]",
+        "[tools]",
+        "[default_model]",
+        "[presets]",
+        "[[agents]]",
+    ):
         assert f"## `{title}`\n" in page
 
 
