@@ -10,7 +10,7 @@ The version stands in `machine/treadle/__init__.py`. `sbom` needs the network, t
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import filecmp
 import os
 import re
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
         parts.add_parser(name).add_argument("out", type=Path)
     given = parser.parse_args(arguments)
     if given.part == "notes":
-        notes(ROOT, given.version, datetime.datetime.now(datetime.UTC).date().isoformat())
+        notes(ROOT, given.version, dt.datetime.now(dt.UTC).date().isoformat())
     elif given.part == "build":
         print(*build(ROOT, given.out), sep="\n")
     else:

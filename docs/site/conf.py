@@ -27,7 +27,6 @@ extensions = [
 root_doc = "index"
 exclude_patterns = ["site/**", "pictures/**"]
 suppress_warnings = [
-    "toc.empty_glob",  # a page of the order may be still to come
     "misc.highlighting_failure",  # `…` stands in JSON and TOML for what is left out
 ]
 
@@ -35,7 +34,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "groupwise"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

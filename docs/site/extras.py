@@ -73,9 +73,9 @@ def page() -> str:
     """The table of extras, as the last measurement left it, below the page's title."""
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
     core = set(kept["extras"][""]["packages"])
+    pythons = ", ".join(kept["pythons"])
     lines = [
-        f"Measured with Python {kept['python']}: processor seconds of the import, best of two. Each was installed and imported alone on "
-        f"Python {', '.join(kept['pythons'])}.",
+        f"Processor seconds of the import on Python {kept['python']}, best of two. Installed and imported alone on {pythons}.",
         "",
         "| extra | for | import | libraries beyond the core's |",
         "| --- | --- | ---: | --- |",

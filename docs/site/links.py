@@ -34,6 +34,8 @@ SHOWN = {
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s#]+)((?:#[^)\s]*)?)\)")
 SHOWS = re.compile(r"<!-- shows: (\S+) -->")
 """How a page begins that shows a file of the repository."""
+OPTIONAL = re.compile(r"^\? (\S+)$", re.MULTILINE)
+"""An entry of a table of contents that stands there if there is such a page."""
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,9 @@ def read(app: Sphinx, name: str, content: list[str]) -> None:
     page = Path(str(app.env.doc2path(name)))
     shown = SHOWS.match(content[0])
     if shown is None:
-        content[0] = rewritten(content[0], page)
+        content[0] = rewritten(
+            OPTIONAL.sub(lambda found: found[1] if found[1] in app.env.found_docs else "", content[0]), page
+        )
         return
     origin = Path(os.path.normpath(page.parent / shown[1]))
     app.env.note_dependency(str(origin), docname=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -164,8 +165,29 @@ def _parameters(value: object) -> Iterator[tuple[str, str]]:
     for name, parameter in inspect.signature(value).parameters.items():  # type: ignore[arg-type]
         if parameter.kind is parameter.VAR_KEYWORD:
             continue  # those of another row, which the text names
-        default = fields[name].default if name in fields else parameter.default
+        default = fields[name].default if name in fields else _value(parameter.default, value)
         yield name, "" if default is parameter.empty or default is NOTHING else _text(default)
+
+
+def _value(default: object, owner: object) -> object:
+    """A default itself, where Sphinx has put the words of the signature in its place."""
+    if type(default).__name__ != "DefaultValue":
+        return default
+    function = inspect.unwrap(getattr(owner, "__init__", owner) if inspect.isclass(owner) else owner)  # type: ignore[arg-type]
+    words = str(default)
+    if words in function.__globals__:
+        return function.__globals__[words]
+    try:
+        return ast.literal_eval(words)
+    except ValueError:  # an expression: its words say more than its value
+        return _Words(words)
+
+
+class _Words(str):
+    """Words that are shown without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _text(default: object) -> str:

@@ -44,3 +44,4 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+"""The limits unless others are given."""

@@ -15,6 +15,7 @@ from treadle.models.assembly import Recorder
 from treadle.words.messages import user_message
 
 ModelMaker = Callable[[], ModelAdapter]
+"""Makes a fresh adapter, whose provider answers every request with some text."""
 AT_ONCE = 1.0
 """Seconds within which a cancelled attempt has to be over."""
 MODEL = "check"

@@ -27,6 +27,7 @@ from treadle.session import (
 from treadle.words.messages import user_message
 
 StoreMaker = Callable[[Path], SessionStore]
+"""Makes a store that keeps its sessions in a directory; two of one directory see the same sessions."""
 PATIENCE = 20.0
 """Seconds of real time that a check waits for a store's threads."""
 
