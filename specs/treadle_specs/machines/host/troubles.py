@@ -14,6 +14,7 @@ from ..machine import step
 from .actor import Actor
 from .acts import HOOKED, HOOKS, Armed
 from .answers import Said
+from .bodies import TIMEOUT
 from .comings import Comings
 from .drawn import BATCH, BOX, GOING, PICK, PLAN, call_of
 from .sent import NEXT_TURN
@@ -22,14 +23,15 @@ from .sent import NEXT_TURN
 class Troubles(Comings):
     """Rules that lead to such a situation on purpose, from wherever the program is."""
 
-    @rule(pick=PICK, calls=BATCH, moods=st.lists(st.booleans(), max_size=4), go=GOING)
+    @rule(pick=PICK, calls=BATCH, moods=st.lists(st.booleans(), max_size=4), late=st.booleans(), go=GOING)
     @step
-    def overlap(self, pick: int, calls: list[Any], moods: list[bool], go: Any) -> None:
-        """An agent is given calls that take a while, and wait for each other (K4, K5)."""
+    def overlap(self, pick: int, calls: list[Any], moods: list[bool], go: Any, *, late: bool) -> None:
+        """An agent is given calls that take a while, one more than its time perhaps, and wait for each other (K1, K4, K5)."""
         actor = self._actor(pick, busy=False)
         if actor is None:
             return
-        self.world.model.first(actor.id, Said("calls", tuple(calls)))
+        beyond = (call_of("timed", {"do": "sleep", "for": 2 * TIMEOUT}),) if late else ()
+        self.world.model.first(actor.id, Said("calls", (*calls, *beyond)))
         self.world.crew.moods.extend(moods)
         actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self.bench.advance(0.3)
