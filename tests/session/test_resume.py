@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -31,7 +32,7 @@ from treadle import (
     UserMessage,
 )
 from treadle.errors import NoStore
-from treadle.hooks import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, SessionEventAdded
+from treadle.hooks import AGENT_CREATED, AGENT_STATUS, INBOX_INSERTED, SESSION_EVENT, Scope, SessionEventAdded
 from treadle.loop.request_state import restore_requests
 from treadle.models import BlockStart, Chunk, ReasoningDelta
 from treadle.session import (
@@ -43,12 +44,20 @@ from treadle.session import (
     TurnStart,
     decode_event,
     encode_event,
+    event,
     new_header,
     repair,
 )
 from treadle.session.repair import end_of_log
 from treadle_specs.kits.store_bench import refused, sample
 from treadle_specs.rig.scripts import OPTIONS
+
+
+@event("test/parting")
+class Parting(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that a clean-up records."""
+
+    words: str
 
 
 async def cut_short(store: MemoryStore, script: Sequence[Any], name: str = "s") -> list[Event]:
@@ -281,6 +290,29 @@ async def test_a_resume_that_fails_leaves_the_session_as_it_was_and_free(autojum
         off()
         agent = (await host.agents.resume("s")).agent
         assert [one.text for one in agent.inbox.next_step] == ["kept"]
+
+
+@pytest.mark.rule("O1", "O4", "P4")
+async def test_what_the_clean_ups_of_a_resume_record_that_was_given_up_is_stored_and_the_next_one_adds_nothing(
+    autojump_clock: object,
+) -> None:
+    store = MemoryStore()
+    async with Host(store=store) as host:
+        furnish(host)
+        await (await host.agents.create(session_id="s", agent_options=OPTIONS)).dispose()
+        stored = len((await store.inspect("s")).events)
+
+        async def setup(scope: Scope, agent: Agent) -> None:
+            scope.defer(lambda: agent.session.append(Parting("see you")))
+            given_up.cancel()
+
+        with trio.CancelScope() as given_up:
+            await host.agents.resume("s", setup=setup)
+        assert given_up.cancelled_caught
+        events = (await store.inspect("s")).events
+        assert [entry.data for entry in events[stored:]] == [Parting("see you")]
+        resumed = await host.agents.resume("s")
+        assert list(resumed.agent.session.events) == list(events)
 
 
 @pytest.mark.rule("O13", "O2", "P2")

@@ -11,7 +11,7 @@ import trio
 
 from treadle.leftovers import status_of
 
-from ..exploration.stepper import coroutine_frames
+from ..exploration.task_frames import coroutine_frames
 from .sites import Site, innermost
 
 

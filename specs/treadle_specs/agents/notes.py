@@ -11,7 +11,8 @@ from attrs import define, field
 from treadle import Errored, Event, SessionHeader, TreadleError
 from treadle.session import TurnEnd
 
-from ..exploration.stepper import Stepper, frames_of
+from ..exploration.stepper import Stepper
+from ..exploration.task_frames import frames_of
 from ..logs.checker import check_events
 from .faults import Faults, Injected
 from .holdings import Holdings, Key

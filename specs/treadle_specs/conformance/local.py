@@ -78,14 +78,14 @@ class LocalRig:
         return self.desk.ask(request)
 
     def drop(self) -> None:
-        """Give up a driver that broke: it is not wound down."""
-        self.desk.stepper.abandon()
+        """Give up a driver that broke: whatever it comes to is thrown away."""
+        self.desk.stepper.drop()
 
     def close(self, *, kill: bool = False) -> None:
         """End by a close; the process is the tester's own, and not killed."""
         del kill
         self.ask({"do": "close"})
-        self.drop()
+        self.desk.stepper.abandon()
 
     def stop(self) -> None:
         """Wind everything down.

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import inspect
 import time
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from types import FrameType, TracebackType
+from contextlib import nullcontext
+from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import outcome
 import trio
 
+from .task_frames import over, waits_outside
 from .task_order import Order, applied
+from .threads import Threads
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -39,13 +41,13 @@ PATIENCE = 30.0
 PAUSE = 0.000_2
 """Real seconds between two looks at a thread that has not finished."""
 
+LAST_TICKS = 1_000
+"""How many ticks a run that broke has to come to its end."""
+LAST_PATIENCE = 1.0
+"""Real seconds for which its worker threads are waited for."""
+
 _BLOWS = 50
 """How often a task that ignores its cancellation is woken with an error before the run is given up."""
-_THREAD_CALLS = frozenset({"to_thread_run_sync"})
-_OUTSIDE_FILES = ("_io_epoll.py", "_io_kqueue.py", "_io_windows.py")
-_OUTSIDE_PACKAGES = ("apsw",)
-_TRAPS = "_traps.py"
-_FRAMED = frozenset({"cr_frame", "gi_frame", "ag_frame"})
 _ABANDONED: list[object] = []
 """Tasks of runs that could not be ended. They are kept: collecting them would run their clean-ups without a loop."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ABANDONED))  # nor are they collected when the interpreter ends
@@ -122,14 +124,23 @@ class Stepper:
         order: decides the order of tasks within one batch; oldest first unless given.
         max_ticks: how long ``settle`` and ``run`` may go on.
         patience: real seconds for which worker threads and I/O are waited for.
+        steady: let nothing run beside a worker thread, so that the run takes the same course each time.
     """
 
-    def __init__(self, order: Order | None = None, *, max_ticks: int = MAX_TICKS, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        order: Order | None = None,
+        *,
+        max_ticks: int = MAX_TICKS,
+        patience: float = PATIENCE,
+        steady: bool = False,
+    ) -> None:
         self.clock = VirtualClock()
         self.order = order or Order()
         self.ticks = 0
         self._max_ticks = max_ticks
         self._patience = patience
+        self._threads = Threads(patience) if steady else None
         self._due: deque[Callable[[], object]] = deque()
         self._outcome: outcome.Outcome[None] | None = None
         self._nursery: trio.Nursery | None = None
@@ -141,6 +152,7 @@ class Stepper:
             done_callback=self._done,
             host_uses_signal_set_wakeup_fd=True,
             clock=self.clock,
+            instruments=[self._threads] if self._threads is not None else [],
         )
         self._loop: Generator[object, object, None] = self._due[0].__self__.unrolled_run_gen  # type: ignore[attr-defined]
         try:
@@ -177,7 +189,7 @@ class Stepper:
         for _ in range(count):
             if self.finished:
                 return
-            with applied(self.order):
+            with applied(self.order), self._threads.applied() if self._threads is not None else nullcontext():
                 self._due.popleft()()
             self.ticks += 1
 
@@ -227,7 +239,7 @@ class Stepper:
 
     def waits_outside(self) -> list[str]:
         """The tasks that wait for a worker thread or for I/O, by name; they go on without the caller's doing."""
-        return [task.name for task in self.tasks() if _waits_outside(task)]
+        return [task.name for task in self.tasks() if waits_outside(task)]
 
     def tasks(self) -> Iterator[trio.lowlevel.Task]:
         """All tasks of the run but trio's own."""
@@ -321,8 +333,28 @@ class Stepper:
         """The tasks of a run at rest that wait for something else than their children."""
         return [task for task in self.tasks() if not any([nursery.child_tasks for nursery in task.child_nurseries])]
 
+    def drop(self) -> None:
+        """Give up a run that broke: cancel it, let its clean-ups run in it, and throw away whatever it comes to.
+
+        What refuses to end within few ticks is abandoned.
+        """
+        if self.finished:
+            return
+        self._max_ticks, self._patience = LAST_TICKS, LAST_PATIENCE
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+        tasks = list(self.tasks())
+        with contextlib.suppress(Exception):
+            self._end()
+        self.abandon()
+        _ABANDONED.extend([task for task in tasks if not over(task)])
+
     def abandon(self) -> None:
-        """Tear the run down where it stands, so that another one can start. Its tasks never go on."""
+        """Tear the run down where it stands, as a killed process does, so that another one can start.
+
+        Its tasks never go on, so neither do their clean-ups; for that they are kept to the end of the process, with
+        everything that they refer to. Where nothing depends on it, ``finish`` or ``drop`` a run.
+        """
         if self.finished:
             return
         self._outcome = outcome.Error(Stuck("the run was abandoned"))
@@ -350,37 +382,3 @@ class Stepper:
 def never_collect(thing: object) -> None:
     """Keep something to the end of the process, so that no clean-up of its runs."""
     _ABANDONED.append(thing)
-
-
-def frames_of(task: trio.lowlevel.Task) -> Iterator[FrameType]:
-    """Where a task stands, outermost first; what an object awaits by its own ``__await__`` is seen as well."""
-    return coroutine_frames(task.coro)
-
-
-def coroutine_frames(coro: Any) -> Iterator[FrameType]:
-    """Where a coroutine stands, outermost first."""
-    while coro is not None:
-        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coro, f"{kind}_frame")), None)
-        if kind is None:
-            coro = next((inner for inner in gc.get_referents(coro) if _FRAMED.intersection(dir(inner))), None)
-            continue
-        frame = getattr(coro, f"{kind}_frame")
-        if frame is not None:
-            yield frame
-        coro = getattr(coro, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
-
-
-def _waits_outside(task: trio.lowlevel.Task) -> bool:
-    """Whether a task waits for a thread or a file, not for another task or a deadline.
-
-    Code that parks a task by itself, without one of trio's own ways to wait, hands it to a thread.
-    """
-    innermost = ""
-    for frame in frames_of(task):
-        code = frame.f_code
-        package = (frame.f_globals.get("__name__") or "").partition(".")[0]
-        if code.co_name in _THREAD_CALLS or code.co_filename.endswith(_OUTSIDE_FILES) or package in _OUTSIDE_PACKAGES:
-            return True
-        if not code.co_filename.endswith(_TRAPS):
-            innermost = package
-    return innermost not in ("", "trio")

@@ -11,7 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 import trio
 from attrs import define, field
 
-from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck, frames_of
+from ..exploration.stepper import AsyncContext, Job, Stepper, Stuck
+from ..exploration.task_frames import frames_of
 from ..exploration.violation import Violation
 
 T = TypeVar("T")
@@ -21,10 +22,10 @@ TICKS = 20_000
 
 
 class Bench:
-    """A stepped run in virtual time. Whatever never comes to rest, or waits for ever, breaks a rule and is shown."""
+    """A stepped run in virtual time that takes the same course each time. Whatever never comes to rest, or waits for ever, breaks a rule and is shown."""
 
     def __init__(self) -> None:
-        self.stepper = Stepper(max_ticks=TICKS)
+        self.stepper = Stepper(max_ticks=TICKS, steady=True)
 
     @property
     def now(self) -> float:
@@ -69,7 +70,7 @@ class Bench:
 
     def drop(self) -> None:
         """Give up a run that broke."""
-        self.stepper.abandon()
+        self.stepper.drop()
 
     def dump(self) -> str:
         """Every task with the awaits it stands in, outermost first."""

@@ -13,7 +13,8 @@ from treadle.extensions.compaction.installed import Installed
 from treadle.host import subagent
 from treadle.host.presets.revisions import Revision
 from treadle.kernel import effects as fx
-from treadle.loop import factory, outbox, pipeline, request, retry, runner, scheduler
+from treadle.loop import admission, factory, outbox, pipeline, request, retry, runner, scheduler
+from treadle.loop.attempt import Attempt
 from treadle.loop.attempt_frames import Frames
 from treadle.loop.convergence import Convergences
 from treadle.loop.driver import Driver
@@ -138,6 +139,43 @@ FAULTS: tuple[Fault, ...] = (
            "if keeper.retried == (failed.turn, failed.step):", "if False:"),
     _fault(HOST, "a compaction with instructions joins another", "Z1", Installed, "__call__",
            "if keeper.running is not None and instructions is None:", "if keeper.running is not None:"),
+    _fault(HOST, "a refused duplicate loses the first receipt", "D8", Driver, "deliver",
+           "receipts[message.id] = known", "receipts.pop(message.id, None)"),
+    _fault(HOST, "fates are told before the turn's end is on disk", "P8", Driver, "_turn_ended",
+           "receipt.hold_for(flushed.wait)", "pass"),
+    _fault(HOST, "an agent is quiet while it flushes", "P8 L6", Driver, "quiet",
+           " or (flushes is not None and flushes.under_way)", ""),
+    _fault(HOST, "a listener that leaves keeps others from hearing", "H5", Outbox, "drain",
+           "leaving = leaving or error", "leaving = leaving or error\n                break"),
+    _fault(HOST, "only the oldest flush is waited for", "P8 D9", Flushes, "wait",
+           "list(self._under_way)", "list(self._under_way)[:1]"),
+    _fault(HOST, "one retry too many", "Q6", retry, "delay_of", "retries >= policy", "retries > policy"),
+    _fault(HOST, "the retries of earlier steps count", "Q6", RUN, fx.Request,
+           "if operation.attempt == 1:\n        state.prior", "if operation.attempt == operation.step == 1:\n        state.prior"),
+    _fault(HOST, "what came after the cancel is kept", "C5", Attempt, "cut_off", "recorder.thaw_into_past()", "pass"),
+    _fault(HOST, "a hook's signal is not set by a cancel", "C3 H9", admission, "_submit",
+           "activity.when_cancelled = stop", "pass"),
+    _fault(HOST, "a warning waits for an earlier convergence", "C10", Convergences, "watch", "self._scope.cancel()", "return"),
+    _fault(HOST, "what clean-ups record is not stored", "O4", Life, "_close",
+           "await agent.scope.close(", "agent.session.mirror(None)\n    await agent.scope.close("),
+    _fault(HOST, "children lose what their parent keeps", "O4 O6", Life, "dispose",
+           "end_children(self.agent, keep_inbox)", "end_children(self.agent, False)"),
+    _fault(HOST, "a failed creation leaves its session", "O13", factory.LoopFactory, "_publish",
+           "await remove(self._host.store, session.id)", "pass"),
+    _fault(HOST, "a refused resume keeps the lock", "O13 P2", factory.LoopFactory, "resume", "await let_go(opened.writer)", "pass"),
+    _fault(HOST, "whatever is true approves", "K2", pipeline, "_ask", "is True:", ":"),
+    _fault(HOST, "a result is told before it is recorded", "H4", scheduler, "finish", "outbox.after_commit(", "outbox.later("),
+    _fault(HOST, "a result that comes with the time limit is lost", "K1 K6", scheduler, "run_body",
+           "tool.is_async or not limit", "not limit"),
+    _fault(HOST, "a blocked result loses what was said beside it", "K11", pipeline, "_decided",
+           'evolve(error_result(decision.reason, "BLOCKED"), contexts=contexts)', 'error_result(decision.reason, "BLOCKED")'),
+    _fault(HOST, "arguments that a hook made are not checked", "K3", pipeline, "_pre_execute",
+           "return _misfit(prepared.tool, prepared.arguments)", "return None"),
+    _fault(HOST, "a classifier that breaks is parallel", "K4", Crew, "_is_parallel", "return False", "return True"),
+    _fault(HOST, "guards see other arguments than will run", "K2", scheduler, "clear",
+           "guard(evolve(proposal, arguments=prepared.arguments))", "guard(proposal)"),
+    _fault(HOST, "a declared revision ends with its last agent", "O12", Revision, "end_if_unused",
+           "self.retired and not self.holders", "not self.holders"),
     _fault(WRITER, "who waits for a write is not woken", "P1", BatchWriter, "_write",
            "self._turn.unpark_all()", "pass"),
     _fault(WRITER, "a failed batch goes to the end of the queue", "P1 N6", BatchWriter, "_write",
@@ -162,15 +200,3 @@ FAULTS: tuple[Fault, ...] = (
     _fault(WRITER, "the background syncs", "P7", BatchWriter, "_tick", "durable=False", "durable=True"),
 )  # fmt: skip
 """The faults that the project's own tests plant."""
-
-UNSEEN: frozenset[str] = frozenset(
-    {
-        "a waiting call is not classified again",
-        "a finished body wakes nobody",
-        "a parallel call ignores one that runs alone",
-        "a tool has twice its time",
-        "one waiter of many is woken",
-        "a listener that was taken out hears on",
-    }
-)
-"""Those that no machine finds within its budget, or not in each run: the page of verification says so."""

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
+from treadle.errors import TreadleError
+
+from ..exploration.violation import Violation
 from .bench import Bench
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,10 +33,17 @@ class Machine(RuleBasedStateMachine):
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Remember that a rule was broken: nothing more is asked then."""
+        """Remember that a rule was broken: nothing more is asked then.
+
+        Raises:
+            Violation: the subject refused a call for a reason that nobody expected.
+        """
         try:
             yield
             self.look()
+        except TreadleError as error:  # what a call may raise is caught where it is made
+            self.broken = True
+            raise Violation("L8", f"unexpected: {error!r}") from error
         except BaseException:
             self.broken = True
             raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import AsyncGenerator
+import weakref
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 import trio
 
 from treadle import AgentOptions, Host, ScriptedModel
-from treadle_specs.exploration import task_order
+from treadle_specs.exploration import task_order, threads
 from treadle_specs.exploration.stepper import Stepper, Stuck
 from treadle_specs.exploration.task_order import Order
 
@@ -111,6 +113,61 @@ def test_a_thread_that_takes_too_long_is_reported() -> None:
         while not job.done:
             with suppress(Stuck):
                 stepper.settle()
+
+
+@pytest.mark.skipif(not threads.CONTROLLED, reason="this trio hands out its threads by itself")
+def test_a_steady_run_takes_the_same_course_however_long_its_threads_take() -> None:
+    def course(pause: float) -> list[str]:
+        seen: list[str] = []
+
+        def work() -> None:
+            time.sleep(pause)
+            trio.from_thread.run_sync(seen.append, "asked", trio_token=token)
+            time.sleep(pause)
+
+        async def use(name: str, function: Callable[[], None]) -> None:
+            for _ in range(2):
+                await trio.to_thread.run_sync(function)
+                seen.append(name)
+
+        async def count() -> None:
+            for number in range(12):
+                await trio.lowlevel.checkpoint()
+                seen.append(str(number))
+
+        with Stepper(steady=True) as stepper:
+            token = trio.lowlevel.current_trio_token()
+            stepper.start(use, "asking", work)
+            stepper.start(use, "silent", lambda: time.sleep(pause))
+            stepper.start(count)
+            stepper.settle()
+            return [*seen, str(stepper.ticks)]
+
+    quick, slow = course(0.0), course(0.004)
+    assert quick == slow
+    assert quick.index("silent") < quick.index("11")
+
+
+def test_a_steady_run_leaves_a_thread_to_itself_that_takes_too_long() -> None:
+    released = threading.Event()
+    with Stepper(patience=0.02, steady=True) as stepper:
+        job = stepper.start(trio.to_thread.run_sync, released.wait)
+        with pytest.raises(Stuck, match=r"took longer than 0\.02 s"):
+            stepper.settle()
+        assert not job.done
+        released.set()
+        while not job.done:
+            with suppress(Stuck):
+                stepper.settle()
+
+
+@pytest.mark.skipif(not threads.CONTROLLED, reason="this trio hands out its threads by itself")
+def test_the_threads_of_others_are_not_waited_for() -> None:
+    place: Any = threads._CACHE
+    before = getattr(place, threads._NAME)
+    with Stepper(steady=True) as stepper:
+        stepper.run(trio.to_thread.run_sync, int)
+        assert getattr(place, threads._NAME) is before
 
 
 def test_time_passes_only_when_it_is_told_to_and_meets_deadlines_one_by_one() -> None:
@@ -216,6 +273,59 @@ def test_a_run_that_was_torn_down_poisons_no_later_run() -> None:
     stepper.tick()
     with pytest.raises(Stuck, match="the run is over"):
         stepper.start(ignore_cancellation)
+    with Stepper() as another:
+        another.run(trio.sleep, 0)
+
+
+def test_the_clean_ups_of_a_run_that_is_dropped_run_in_it_and_nothing_of_it_is_kept() -> None:
+    seen: list[str] = []
+
+    class Held:
+        """Something large."""
+
+    async def tidy() -> None:
+        held = Held()
+        watched.append(weakref.ref(held))
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()
+            seen.append("tidied")
+            raise ValueError("whatever it comes to")
+
+    watched: list[weakref.ref[Held]] = []
+    stepper = Stepper()
+    stepper.start(tidy)
+    stepper.settle()
+    stepper.drop()
+    stepper.drop()
+    assert seen == ["tidied"]
+    del stepper
+    gc.collect()
+    assert [one() for one in watched] == [None]
+
+
+def test_what_refuses_to_end_when_its_run_is_dropped_is_abandoned() -> None:
+    seen: list[str] = []
+
+    async def refuse() -> None:
+        try:
+            while True:
+                with suppress(BaseException):
+                    await trio.lowlevel.checkpoint()
+        finally:
+            seen.append("tidied")
+
+    stepper = Stepper()
+    stepper.start(refuse)
+    stepper.tick(3)
+    stepper.drop()
+    assert stepper.finished
+    assert stepper.ticks < 5_000
+    del stepper
+    gc.collect()
+    assert seen == []
     with Stepper() as another:
         another.run(trio.sleep, 0)
 

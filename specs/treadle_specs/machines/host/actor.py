@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
 
 from treadle import (
-    Admitted,
     Agent,
     AgentBusy,
     AgentDisposed,
@@ -19,7 +18,6 @@ from treadle import (
     ByUser,
     Cause,
     DuplicateMessage,
-    Rejected,
     State,
 )
 from treadle.agent import message
@@ -27,8 +25,9 @@ from treadle.session import InboxSpliced, TurnStart, UserMessageAdded
 
 from ...exploration.violation import require
 from ..bench import Waiter
+from .fates import hold_fates, nothing_overlooked
 from .planned import UNSEEN, Planned
-from .sent import NEXT_STEP, NEXT_TURN, Sent, awaited, folded, overlooked
+from .sent import NEXT_STEP, NEXT_TURN, Sent, awaited, folded
 from .surroundings import Surroundings
 from .witness import Witness
 
@@ -53,6 +52,7 @@ class Actor:
         cancelled_turn: the turn that it ends, ``None`` for a maintenance task.
         due_cancels: how often cancel-requested has to be told.
         due_warnings: when warnings about its convergence are due, and whether they must have been logged.
+        given: how many chunks the model had delivered when it was cancelled.
         unseen: how many tasks that nobody awaits have failed.
         errand_ended: when the last maintenance task ended.
         disposing: whether it was disposed.
@@ -73,6 +73,7 @@ class Actor:
     due_cancels: int = 0
     due_warnings: list[tuple[float, bool]] = field(factory=list[tuple[float, bool]])
     errand_ended: float | None = None
+    given: int | None = None
     unseen: int = 0
     cancelled_turn: int | None = None
     disposing: bool = False
@@ -182,6 +183,7 @@ class Actor:
                 self.cause, self.since = CAUSES[cause], world.bench.now
                 self.cancelled_turn = agent.engine.kernel.turn if state is not State.MAINTENANCE else None
                 self.due_cancels += 1
+                self.given = world.model.given.get(self.id, 0)
             agent.cancel(CAUSES[cause], keep_inbox=keep)
             if state in OVER:
                 require(self.picture() == before, "L1", "a cancel after the disposal changed something")
@@ -204,7 +206,7 @@ class Actor:
     def aborted(self, turn: int, cause: Cause) -> None:
         """A turn was told to have ended aborted, for this cause (C2)."""
         due = self.cause if turn == self.cancelled_turn else None
-        if self.own_child and self.cause is None:
+        if self.own_child and self.handle is None and self.cause is None:
             require(isinstance(cause, (ByParent, ByDisposal)), "O6", "a child of a tool ends aborted by {}", cause)
         if due is not None:
             require(cause == due, "C2", "a turn ends aborted by {}, and {} was the first cause", cause, due)
@@ -294,21 +296,24 @@ class Actor:
         if self.handle is None:
             return
         with world.noting(self):
-            first, pending, fired = not self.disposing, self.lists, world.fired
+            first, fired = not self.disposing, world.fired
+            pending = [(one, one.lists) for one in self.lineage() if not one.disposing]
             self.doomed()
             ending = self.handle.dispose(keep_inbox=keep)
             require(self.agent.state in OVER, "O4", "a disposed agent is in {}", self.agent.state)
-            if first and world.fired == fired:
-                due: dict[str, list[str]] = pending if keep else {NEXT_TURN: [], NEXT_STEP: []}
-                require(
-                    folded(self.agent.session.events) == due,
-                    "O4",
-                    "a disposal leaves {} pending of {}",
-                    folded(self.agent.session.events),
-                    pending,
-                )
+            if world.fired == fired:
+                for one, before in pending:
+                    due: dict[str, list[str]] = before if keep else {NEXT_TURN: [], NEXT_STEP: []}
+                    left = folded(one.agent.session.events)
+                    require(left == due, "O4", "a disposal leaves {} pending of {} in {}", left, before, one.id)
             if first and not world.telling:
                 self.ending = world.bench.waiter(awaited(ending), name=f"disposal of {self.id}")
+
+    def lineage(self) -> Iterator[Actor]:
+        """It, and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.lineage()
 
     def doomed(self) -> None:
         """It was disposed, or what it hangs on was."""
@@ -328,6 +333,9 @@ class Actor:
     def look(self) -> None:
         """What can be seen at any moment between two batches."""
         self.refresh()
+        if not self.witness.gone:
+            heard, due = self.witness.heard, len(self.agent.session)
+            require(heard == due, "H4", "{} of {} events of {} are told, and nobody is telling", heard, due, self.id)
         if not self.disposing:
             require(self.lists == folded(self.agent.session.events), "I6", "the inbox of {} is {}, its log folds to {}", self.id, self.lists,
                     folded(self.agent.session.events))  # fmt: skip
@@ -357,42 +365,21 @@ class Actor:
         self.look()
         self.witness.rest()
         told = self.witness.cancels
-        require(self.own_child or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
+        require(self.own_child or self.world.interrupts or told == self.due_cancels, "C2", "cancel-requested of {} is told {} times, and {} are due",
                 self.id, told, self.due_cancels)  # fmt: skip
         if self.disposing:
             require(agent.state is State.DISPOSED, "O4", "the disposal of {} does not end", self.id)
             require(self.witness.gone == 1, "O4", "disposed is told {} times", self.witness.gone)
             require(self.world.host.agents.get(self.id) is not agent, "O4", "{} is still registered", self.id)
+            open_still = [name for name, one in self.sent.items() if one.receipt.fate is None]
+            require(not open_still, "D8", "{} is gone, and {} have no fate", self.id, open_still)
             return
         if agent.state is State.IDLE and self.reserved is None:
             require(not self.latched, "D4", "{} is idle, and a latched wake finds work", self.id)
-            waiting = overlooked(self.agent.session.events, self.lists, self.sent)
-            require(not waiting, "L2", "{} is idle, and {} wait for nothing", self.id, waiting)
+            nothing_overlooked(agent, self.lists, self.sent)
             left = [one.id for one in self.children if one.own_child and not one.witness.gone]
             require(not left, "O6", "{} is idle, and the tool's children {} live", self.id, left)
         unseen = len([one for one in self.witness.errors if isinstance(one, Planned) and f"{one}" == UNSEEN])
         require(unseen == self.unseen, "N8", "{} tasks failed unseen, and {} are told", self.unseen, unseen)
         self.world.compactions.rest(agent.session)
-        self._fates()
-
-    def _fates(self) -> None:
-        lists = self.lists
-        for name, one in self.sent.items():
-            if name in self.told_fates:
-                continue
-            fate = one.receipt.fate
-            pending = name in lists[NEXT_TURN] or name in lists[NEXT_STEP]
-            recorded = [
-                e
-                for e in self.agent.session.events
-                if isinstance(e.data, UserMessageAdded) and e.data.message.id == name
-            ]
-            require(len(recorded) <= 1, "N2", "{} is recorded {} times", name, len(recorded))
-            if self.agent.state is State.IDLE:
-                require((fate is None) == pending, "D8", "{} has the fate {}, and is pending: {}", name, fate, pending)
-            if isinstance(fate, Admitted):
-                require(recorded, "D8", "{} is admitted, and not recorded", name)
-            if isinstance(fate, Rejected) and fate.reason == "discarded":
-                require(not recorded, "D8", "{} is discarded, and recorded", name)
-            if fate is not None:
-                self.told_fates.add(name)
+        hold_fates(agent, self.lists, self.sent, self.told_fates)

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import trio
-from attrs import define
+from attrs import define, field
 
-from treadle import Agent
+from treadle import Agent, State
 from treadle.hooks import (
     AGENT_ERROR,
     AGENT_PARKED,
@@ -19,6 +19,7 @@ from treadle.hooks import (
     INBOX_CLAIMED,
     INBOX_DISCARDED,
     INBOX_INSERTED,
+    MAINTENANCE,
     PRE_STEP,
     PROMPT_SUBMIT,
     REQUEST,
@@ -36,16 +37,18 @@ from .surroundings import Surroundings
 
 EVENTS = ("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message", "tool/call", "tool/result",
           "agent/inbox/spliced", "llm/retry", "request/header")  # fmt: skip
+EACH_TURN = ("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message")
+"""What every turn of an agent tells that is let run."""
 NOTICES = {"status": AGENT_STATUS, "claimed": INBOX_CLAIMED, "inserted": INBOX_INSERTED, "discarded": INBOX_DISCARDED,
            "cancel-requested": CANCEL_REQUESTED, "parked": AGENT_PARKED, "error": AGENT_ERROR, "frame": ASSISTANT_STREAM,
-           "tool settled": TOOLS_RESULT}  # fmt: skip
+           "tool settled": TOOLS_RESULT, "maintenance": MAINTENANCE}  # fmt: skip
 HOOKS = {"pre-step": PRE_STEP, "request": REQUEST, "turn-stopping": TURN_STOPPING, "prompt-submit": PROMPT_SUBMIT,
          "flush": SESSION_FLUSH}  # fmt: skip
 HEARD = (*EVENTS, *NOTICES)
 DEEDS = ("steer", "follow", "inject", "cancel", "cancel", "keep", "maintain", "reserve", "release", "unsubscribe", "raise",
          "interrupt", "dispose")  # fmt: skip
 _DELIVERED = {"steer": ("next-step", True), "follow": ("next-turn", True), "inject": ("next-step", False)}
-HOOKED = ("steer", "cancel", "keep", "raise", "reject", "wait")
+HOOKED = ("steer", "cancel", "keep", "raise", "reject", "wait", "unsubscribe")
 
 
 @define(eq=False)
@@ -65,21 +68,21 @@ class Extra:
 
     world: Surroundings
     begun: int
-    dispose: Callable[[], None] | None = None
+    disposers: list[Callable[[], None]] = field(factory=list[Callable[[], None]])
     alive: bool = True
     heard: int = 0
 
     def __call__(self, told: Any) -> None:
-        """Hear an event."""
+        """Hear an event, or that a turn is about to stop."""
         with self.world.noting():
-            require(self.alive, "H3", "a listener that was taken out hears {}", told.event.type)
+            require(self.alive, "H3", "a listener that was taken out hears {}", told)
         self.heard += 1
 
     def end(self) -> None:
         """Take it out."""
-        if self.dispose is not None and self.alive:
-            self.alive = False
-            self.dispose()
+        for dispose in self.disposers if self.alive else ():
+            dispose()
+        self.alive = False
 
 
 class Acts:
@@ -145,13 +148,23 @@ class Acts:
             case "unsubscribe":
                 for extra in world.extras:
                     extra.end()
-            case "interrupt" if trio.lowlevel.in_trio_task():  # elsewhere it is the machine's own call that it leaves
-                world.interrupts += 1
+            case "interrupt" if (
+                trio.lowlevel.in_trio_task() or world.braced
+            ):  # elsewhere the machine's own call would end
+                if not world.braced:
+                    world.interrupts += 1
+                    self._leaves(one)
                 raise KeyboardInterrupt
             case "dispose":
                 actor.dispose(keep=True)
             case _:
                 raise Planned("a listener")
+
+    def _leaves(self, one: Armed) -> None:
+        """Whose own task a listener ends begins nothing more (H5)."""
+        agent = self.world.actors[one.agent_id].agent
+        if trio.lowlevel.current_task() in list(agent.engine.awaited_tasks()):
+            self.world.interrupted.add(agent.id)
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -160,7 +173,7 @@ class Acts:
             for one in self.due(told.agent, name):
                 self.world.fired += 1
                 if one.deed == "wait":
-                    await trio.sleep(0.5)
+                    await self._wait(told)
                 elif one.deed == "reject":
                     if name == "pre-step":
                         return Reject()
@@ -173,10 +186,21 @@ class Acts:
 
         return hook
 
+    async def _wait(self, told: Any) -> None:
+        """Wait a while; whoever is cancelled meanwhile finds his signal set before anything unwinds (C3, H9)."""
+        signal = getattr(told, "signal", None)
+        try:
+            await trio.sleep(0.5)
+        except trio.Cancelled:
+            if signal is not None and told.agent.state in (State.CANCEL_CONVERGENCE, State.DISPOSAL):
+                with self.world.noting():
+                    require(signal.cancelled, "C3", "a hook of {} unwinds, and its signal is not set", told.agent.id)
+            raise
+
     async def _serial(self, name: str, told: Any) -> None:
         for one in self.due(told.agent, name):
             self.world.fired += 1
             if one.deed == "wait":
-                await trio.sleep(0.5)
+                await self._wait(told)
             elif one.deed != "reject":
                 self._do(one, own=name != "flush")

@@ -1,4 +1,4 @@
-"""Compactions in a world: summaries as drawn, and each outcome held to what the log said before (§17)."""
+"""Compactions in a world: summaries as drawn, and each outcome held to what the log said before (§18)."""
 
 from __future__ import annotations
 

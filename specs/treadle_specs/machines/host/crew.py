@@ -6,89 +6,47 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
-from attrs import define, field
 
-from treadle import Agent, Event, State
-from treadle.agent import current_initiator, message
-from treadle.hooks import AllowCall, DenyCall, ToolProposal
-from treadle.session import ToolCallStarted, ToolResultAdded
-from treadle.tools import Tool, ToolOutput, ToolRun
+from treadle import Agent, Event, State, Text
+from treadle.agent import message
+from treadle.hooks import AcceptResult, AllowCall, AskCall, BlockResult, DenyCall, ToolProposal
+from treadle.session import InboxSpliced, ToolCallStarted, ToolResultAdded
+from treadle.tools import Tool
 
 from ...exploration.violation import require
-from .planned import Planned
+from .bodies import SLACK, TIMEOUT, Bodies, Step
 from .surroundings import Surroundings
 
-TIMEOUT = 1.0
-"""Seconds that the tool ``timed`` has."""
-SCHEMA: dict[str, Any] = {"type": "object"}
-MODES = {"alone": False, "side": True, "timed": True, "thread": True, "delegate": True, "fickle": None}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"for": {"type": "number"}}}
+LIMIT = 300
+"""Bytes that a result of the tool ``final`` may have."""
+MODES = {"final": False, "alone": False, "side": True, "timed": True, "thread": True, "delegate": True, "fickle": None}
 """The tools, and whether their calls overlap; the classifier of ``fickle`` changes its mind."""
 
 
-@define(eq=False)
-class Body:
-    """One call: what became of it, by stamps of the world's counter and by virtual time.
-
-    Attributes:
-        parallel: the mode it was last classified as.
-        asked: the stamp of that.
-        recorded: the stamp at which its ``tool/call`` was told.
-        value: what its body returned.
-        let_through: whether it let a cancellation through.
-    """
-
-    call_id: str
-    name: str
-    parallel: bool = False
-    asked: int = 0
-    cleared: int = 0
-    recorded: int = 0
-    began: float | None = None
-    ended: float | None = None
-    over: int = 0
-    value: str | None = None
-    raised: bool = False
-    late: bool = False
-    let_through: bool = False
-    denied: bool = False
+VERDICTS: dict[str, Any] = {"yes": True, "no": False, "perhaps": "perhaps"}
+"""What the approver says to a call that needs approval."""
 
 
-@define(eq=False)
-class Step:
-    """The calls of one step, and what ran when."""
-
-    bodies: dict[str, Body] = field(factory=dict[str, Body])
-    last_finish: int = 0
-
-
-class Crew:
+class Crew(Bodies):
     """Every tool of a world, and what is known of every call."""
 
     def __init__(self, world: Surroundings) -> None:
-        self.world = world
-        self.steps: dict[tuple[str, int, int], Step] = {}
-        self.stamp = 0
+        super().__init__(world)
         self.moods: list[bool] = []
         self.asked: dict[str, tuple[bool, int]] = {}
+        self.awaited: list[tuple[str, str]] = []
 
     def tools(self) -> list[Tool]:
         """The tools that every agent has."""
         return [
             Tool("alone", "runs alone", SCHEMA, self.body),
+            Tool("final", "has the last word", SCHEMA, self.body, final_content=self.last_word, max_result_bytes=LIMIT),
             Tool("side", "runs beside others", SCHEMA, self.body, parallel=True),
             Tool("timed", "has a second", SCHEMA, self.body, parallel=True, timeout=TIMEOUT),
             Tool("thread", "computes", SCHEMA, self.in_thread, parallel=True),
             Tool("fickle", "changes its mind", SCHEMA, self.body, parallel=self.classify),
         ]
-
-    def next_stamp(self) -> int:
-        """A number that grows with everything that happens."""
-        self.stamp += 1
-        return self.stamp
-
-    def step_of(self, agent: Agent, turn: int, step: int) -> Step:
-        """What is known of a step."""
-        return self.steps.setdefault((agent.id, turn, step), Step())
 
     # --- what the pipeline asks ---------------------------------------------------------------------------------------
 
@@ -107,13 +65,30 @@ class Crew:
         await trio.lowlevel.checkpoint()
         if proposal.arguments.get("deny") == "hook":
             return DenyCall("the hook says no")
+        if proposal.arguments.get("deny") in VERDICTS:
+            return AskCall(f"{proposal.arguments['deny']}?")
         decision = await proceed()
+        if proposal.arguments.get("deny") == "unfit":
+            return AllowCall({**proposal.arguments, "for": "ever"})
         if proposal.arguments.get("again"):
             return AllowCall({**proposal.arguments, "again": False})
         return decision
 
+    async def approve(self, proposal: ToolProposal, question: str) -> Any:
+        """The approver; only ``True`` approves (K2)."""
+        await trio.lowlevel.checkpoint()
+        with self.world.noting():
+            require(question == f"{proposal.arguments['deny']}?", "K2", "{!r} is asked", question)
+        return VERDICTS[proposal.arguments["deny"]]
+
     async def guard(self, proposal: ToolProposal) -> DenyCall | None:
         """A guard; it can only deny (K2)."""
+        with self.world.noting():
+            refused = proposal.arguments.get("deny", "") in (*VERDICTS, "hook", "unfit")
+            approved = VERDICTS.get(proposal.arguments.get("deny", "")) is True
+            require(approved or not refused, "K2", "a guard is asked of {}, which was refused", proposal.call.call_id)
+            changed = approved or not proposal.arguments.get("again")
+            require(changed, "K2", "a guard sees other arguments than will run")
         await trio.lowlevel.checkpoint()
         return DenyCall("the guard says no") if proposal.arguments.get("deny") == "guard" else None
 
@@ -138,17 +113,41 @@ class Crew:
             index = order.index(outcome.call.call_id)
             require(not done or order.index(done[-1]) < index, "K5", "post-execute ran out of order: {}", done)
             step.bodies[outcome.call.call_id].late = True
+        if (how := outcome.arguments.get("after")) is not None:
+            extra = message(f"said after {outcome.call.call_id}", id=self.world.name())
+            if outcome.agent.state is State.STEP:
+                self.awaited.append((outcome.call.call_id, extra.id))
+            if how == "block":
+                return BlockResult("never mind", (extra,))
+            return AcceptResult((extra,))
         return await proceed()
+
+    def last_word(self, content: Any) -> Any:
+        """The final content of ``final``: longer than may be recorded (K9)."""
+        return (Text(f"final {'x' * 3 * LIMIT} of {len(content)}"),)
+
+    def result_told(self, told: Any) -> None:
+        """``tools/result``: behind the event, which holds the same (H4, K5)."""
+        with self.world.noting():
+            held = [
+                entry
+                for entry in told.agent.session.events
+                if isinstance(entry.data, ToolResultAdded) and entry.data.call_id == told.call.call_id
+            ]
+            require(held, "H4", "the result of {} is told before it is recorded", told.call.call_id)
+            require(
+                held[-1].data.content == told.content, "K5", "the result of {} is told otherwise", told.call.call_id
+            )
+            heard = self.world.actors[told.agent.id].witness.heard
+            require(heard > held[-1].seq, "H4", "the result of {} is told before its event", told.call.call_id)
 
     def _cleared(self, proposal: ToolProposal) -> None:
         step = self.step_of(proposal.agent, proposal.turn, proposal.step)
         body = self._body(step, proposal.call.call_id, proposal.call.name)
         require(not body.cleared, "K5", "pre-execute ran twice for {}", body.call_id)
         body.cleared = self.next_stamp()
-        body.denied = "deny" in proposal.arguments
-
-    def _body(self, step: Step, call_id: str, name: str) -> Body:
-        return step.bodies.setdefault(call_id, Body(call_id, name))
+        body.denied = VERDICTS.get(proposal.arguments.get("deny", "")) is not True and "deny" in proposal.arguments
+        body.blocked = proposal.arguments.get("after") == "block"
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
@@ -159,6 +158,7 @@ class Crew:
             self._starts(agent, data, turn, step)
         elif isinstance(data, ToolResultAdded):
             self._settled(data, self.step_of(agent, turn, step))
+            self._handed_over(agent, entry.seq, data.call_id)
 
     def _starts(self, agent: Agent, data: ToolCallStarted, turn: int, number: int) -> None:
         step = self.step_of(agent, turn, number)
@@ -166,7 +166,7 @@ class Crew:
         if body.denied or not body.cleared:
             return  # its result is recorded with it: it was refused
         mode = MODES.get(data.name, False)
-        body.recorded = self.next_stamp()
+        body.recorded, body.called = self.next_stamp(), self.world.bench.now
         if agent.state is not State.STEP:
             body.over = body.recorded
             return  # it is dropped: a cancel came first (C4)
@@ -186,6 +186,13 @@ class Crew:
         if body is None:
             return
         text = "".join([getattr(block, "text", "") for block in data.content])
+        if body.name == "final" and body.late:
+            shown = text.partition("\n[cut")[0]
+            require(0 < len(shown) <= LIMIT, "K9", "{} bytes are recorded of {}", len(shown), body.call_id)
+            require(body.blocked or shown.startswith("final"), "K2", "{!r} is not the last word", text)
+            return
+        if body.blocked and body.late:
+            return
         if body.recorded and not data.is_error and body.name != "delegate":
             require(body.value is not None and body.value in text, "K6", "{} gives {!r}", body.call_id, text)
         if body.value is not None and not body.raised:
@@ -195,115 +202,18 @@ class Crew:
         if data.code == "ABORTED_BEFORE_DISPATCH":
             require(body.began is None, "C4", "{} ran, and is said not to have started", body.call_id)
         if data.code == "TOOL_TIMEOUT":
-            spent = (body.ended or 0.0) - (body.began or 0.0)
-            require(body.name == "timed" and spent >= TIMEOUT, "K1", "{} timed out after {}", body.call_id, spent)
+            spent = self.world.bench.now - body.called
+            require(
+                body.name == "timed" and spent >= TIMEOUT - SLACK, "K1", "{} timed out after {}", body.call_id, spent
+            )
         if body.denied:
             require(data.is_error and body.began is None, "K2", "{} was denied, and ran", body.call_id)
 
-    # --- bodies -------------------------------------------------------------------------------------------------------
-
-    async def body(self, arguments: dict[str, Any], run: ToolRun) -> Any:
-        """Do what the arguments say."""
-        with self.world.noting():
-            body = self._begins(run)
-        try:
-            returned = await self._do(arguments, run)
-        except trio.Cancelled:
-            body.let_through = True
-            raise
-        except Exception:
-            body.raised = True
-            raise
-        else:
-            shown = returned.content if isinstance(returned, ToolOutput) else returned
-            body.value = str(shown)
-            return returned
-        finally:
-            self._ends(body)
-
-    def in_thread(self, arguments: dict[str, Any], run: ToolRun) -> str:
-        """Compute in a worker thread; context variables reach it (K8)."""
-        host = self.world.host
-
-        def begin() -> Body:
-            with self.world.noting():
-                return self._begins(run)
-
-        body = host.from_thread(begin)
-        with self.world.noting():
-            require(current_initiator() is run.agent, "K8", "the initiator does not reach a thread")
-        if arguments.get("do") == "raise":
-            body.raised = True
-            host.from_thread(self._ends, body)
-            raise Planned("broken")
-        body.value = f"computed {run.call.call_id}"
-        host.from_thread(self._ends, body)
-        return body.value
-
-    def _begins(self, run: ToolRun) -> Body:
-        step = self.step_of(run.agent, run.turn, run.step)
-        body = self._body(step, run.call.call_id, run.call.name)
-        events = run.agent.session.events
-        recorded = [
-            one.seq for one in events if isinstance(one.data, ToolCallStarted) and one.data.call_id == body.call_id
-        ]
-        require(recorded, "K5", "the body of {} begins before its tool/call is recorded", body.call_id)
-        require(body.recorded, "K5", "the body of {} begins, and it was refused or not told of", body.call_id)
-        require(body.began is None, "K6", "the body of {} begins twice", body.call_id)
-        # a thread may begin in the moment of a cancel: it was started before
-        require(
-            not run.signal.cancelled or body.name == "thread",
-            "K6",
-            "the body of {} begins after the cancel",
-            body.call_id,
-        )
-        require(current_initiator() is run.agent, "O7", "a body of {} runs as {}", run.agent.id, current_initiator())
-        self.world.storage.hold_written(run.agent.id, recorded[-1])
-        body.began = self.world.bench.now
-        return body
-
-    def _ends(self, body: Body) -> None:
-        body.ended = self.world.bench.now
-        if body.name == "timed" and body.let_through and body.began is not None:
-            with self.world.noting():
-                spent = body.ended - body.began
-                require(spent <= TIMEOUT + 1e-6, "K1", "a body with {} s was stopped after {} s", TIMEOUT, spent)
-
-    async def _do(self, arguments: dict[str, Any], run: ToolRun) -> Any:
-        actor, value, seconds = (
-            self.world.actor_of(run.agent),
-            f"value of {run.call.call_id}",
-            arguments.get("for", 0.5),
-        )
-        match arguments.get("do"):
-            case "sleep":
-                await trio.sleep(seconds)
-            case "shield":
-                with trio.CancelScope(shield=True):
-                    await trio.sleep(seconds)
-            case "swallow":
-                try:
-                    await trio.sleep(seconds)
-                except trio.Cancelled:
-                    return value
-            case "raise":
-                await trio.lowlevel.checkpoint()
-                raise Planned("broken")
-            case "tell":
-                actor.deliver(self.world.name(), arguments["box"], wakeup=True, own=True)
-            case "tell late":
-                try:
-                    await trio.sleep(seconds)
-                except trio.Cancelled:
-                    actor.deliver(self.world.name(), arguments["box"], wakeup=True, own=True)
-                    raise
-            case "conclude":
-                return ToolOutput(value, concludes_turn=True)
-            case "context":
-                extra = message(f"context of {run.call.call_id}", id=self.world.name())
-                return ToolOutput(value, contexts=(extra,))
-            case "stop":
-                actor.cancel(keep=bool(arguments.get("keep")))
-            case _:
-                pass
-        return value
+    def _handed_over(self, agent: Agent, seq: int, call_id: str) -> None:
+        """What was said beside a result is pending right after it (K11)."""
+        for due in [one for one in self.awaited if one[0] == call_id]:
+            self.awaited.remove(due)
+            later = [entry.data for entry in agent.session.events[seq:] if isinstance(entry.data, InboxSpliced)]
+            there = due[1] in [one.id for data in later for one in data.inserted]
+            over = agent.state in (State.DISPOSAL, State.DISPOSED)
+            require(there or over, "K11", "what was said after {} is not handed over", call_id)

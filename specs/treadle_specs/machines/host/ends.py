@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from treadle import State
-from treadle.session import fork
+from treadle import Admitted, AgentDisposed, MessageRejected, Receipt, Rejected, State
+from treadle.agent import message
+from treadle.session import TurnEnd, fork
 
 from ...exploration.violation import require
 from ...logs.checker import check_events
@@ -35,6 +36,8 @@ class Ends(Machine):
             if world.over or not [one for one in world.actors.values() if not self.at_rest(one)]:
                 break
         self.bench.settle()
+        busy = [one.id for one in world.actors.values() if not self.at_rest(one)] if not world.over else []
+        require(not busy, "L8", "{} never come to rest\n{}", busy, self.bench.dump() if busy else "")
         for actor in list(world.actors.values()):
             with world.noting():
                 actor.rest()
@@ -70,7 +73,7 @@ class Ends(Machine):
         world = self.world
 
         async def resume() -> None:
-            await world.resume(name)
+            await world.births.resume(name)
 
         before = world.past[name]
         self.bench.run(resume)
@@ -125,8 +128,9 @@ class Ends(Machine):
         old.storage.end()
         self.world = World(copied, self.bench, self.names)
         store = self.world.store
-        for listed in self.bench.run(store.list).sessions:
-            name = listed.header.id
+        there = {listed.header.id for listed in self.bench.run(store.list).sessions}
+        require(there <= live.keys(), "S5", "{} are listed, and were never made", there - live.keys())
+        for name in [name for name in live if name in there]:
             stored = self.bench.run(store.open_read, name).events
             known = live.get(name, [])
             require(
@@ -159,6 +163,49 @@ class Ends(Machine):
             if not failed and not self.world.failures:
                 ends = [e.seq for e in actor.agent.session.events if e.type == "turn/end"]
                 self.safe(actor, ends[-1] + 1 if ends else 0)
+                if ends:
+                    self.on_disk(actor, ends[-1])
+
+        return wait
+
+    def on_disk(self, actor: Actor, seq: int) -> None:
+        """An event is on disk (P8)."""
+        with self.world.noting():
+            self.world.storage.hold_durable(actor.id, seq)
+
+    def fate(self, actor: Actor, receipt: Receipt) -> Any:
+        """A wait for a fate: one that came with the end of a turn is told once that is on disk (D8, P8)."""
+
+        async def wait() -> None:
+            failed = self.world.failures
+            told = await receipt.outcome()
+            if failed or self.world.failures or receipt.turn is None:
+                return
+            if isinstance(told, Admitted) and told.step is not None:
+                return
+            ends = [
+                e for e in actor.agent.session.events if isinstance(e.data, TurnEnd) and e.data.turn == receipt.turn
+            ]
+            if ends and not (isinstance(told, Rejected) and told.reason in ("left-out", "discarded")):
+                self.on_disk(actor, ends[-1].seq)
+
+        return wait
+
+    def asked(self, actor: Actor, name: str) -> Any:
+        """A question, and its turn's end on disk once it is answered (D9)."""
+
+        async def wait() -> None:
+            failed = self.world.failures
+            try:
+                answer = await actor.agent.ask(message("a question", id=name))
+            except (MessageRejected, AgentDisposed):
+                return
+            ends = [e for e in actor.agent.session.events if isinstance(e.data, TurnEnd) and e.data.turn == answer.turn]
+            with self.world.noting():
+                require(ends, "D9", "turn {} is answered, and has no end", answer.turn)
+                require(ends[-1].data.reason == answer.reason, "D9", "turn {} ends {}", answer.turn, answer.reason)
+            if not failed and not self.world.failures:
+                self.on_disk(actor, ends[-1].seq)
 
         return wait
 

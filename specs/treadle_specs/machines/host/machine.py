@@ -6,27 +6,32 @@ import itertools
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 
 from treadle import State
+from treadle.loop import attempt
 
 from ..machine import step
-from .actor import Actor
-from .acts import DEEDS, HEARD, HOOKED, HOOKS, Armed
+from .acts import DEEDS, EACH_TURN, HEARD, HOOKED, HOOKS, Armed
 from .answers import Said
 from .compactions import MOODS
-from .drawn import BOX, CROWD, GOING, PICK, PLAN, WARNING, call_of
-from .ends import Ends
+from .drawn import BOX, GOING, PICK, PLAN, WARNING, call_of
 from .revisions import NAMES
 from .sent import NEXT_TURN
 from .storage import MemoryStorage
+from .troubles import Troubles
 from .world import World
 
 
-class HostMachine(Ends):
+class HostMachine(Troubles):
     """Several agents on one host, over a storage of some kind."""
 
     storages: ClassVar[tuple[Any, ...]] = (MemoryStorage,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pause = attempt.YIELD_EVERY
+        setattr(attempt, "YIELD_EVERY", 0.0)  # noqa: B010  # it is real time: at each chunk, and not when the machine is slow
 
     @initialize(kind=st.integers(0, 2), parent=st.booleans(), preset=st.sampled_from([None, *NAMES]), pool=st.integers(1, 3),
                 warnings=st.tuples(WARNING, WARNING))  # fmt: skip
@@ -42,24 +47,28 @@ class HostMachine(Ends):
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.world.live()) < CROWD)
     @rule(under=st.one_of(st.none(), PICK), preset=st.sampled_from([None, "parent", *NAMES]), warning=WARNING,
-          pool=st.integers(1, 3), model=st.sampled_from(["big", "small"]))  # fmt: skip
+          pool=st.integers(1, 3), model=st.sampled_from(["big", "small"]), early=st.integers(0, 6))  # fmt: skip
     @step
-    def create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
-        """An agent is created, below another perhaps."""
-        self._create(under, preset, warning, pool, model)
+    def create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str, early: int) -> None:
+        """An agent is created, below another perhaps; something is recorded in it meanwhile."""
+        if not self.crowded:
+            self._create(under, preset, warning, pool, model, early)
 
-    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 9), go=GOING)
+    @rule(pick=PICK, box=BOX, wakeup=st.booleans(), plan=PLAN, again=st.integers(0, 12), watch=st.booleans(), go=GOING)
     @step
-    def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool) -> None:
+    def deliver(self, pick: int, box: Any, plan: list[Said], again: int, go: Any, *, wakeup: bool, watch: bool) -> None:
         """A message arrives, with an id that was used before now and then."""
         actor = self._actor(pick)
         if actor is None:
             return
         self.world.model.plan(actor.id, plan)
-        name = next(iter(actor.sent)) if again == 0 and actor.sent else self.world.name()
+        name = list(actor.sent)[-1 - again] if again < min(3, len(actor.sent)) else self.world.name()
         actor.deliver(name, box, wakeup=wakeup or bool(plan))
+        if watch and name in actor.sent:
+            self._watch(actor, name)
+        if again > 8:
+            actor.deliver(name, box, wakeup=wakeup)
         self._go(go)
 
     @rule(pick=PICK, plan=PLAN.filter(bool), moods=st.lists(st.booleans(), max_size=4), go=GOING)
@@ -96,17 +105,28 @@ class HostMachine(Ends):
                 actor.cancel("user", keep=keep)
         self._go(go)
 
-    @rule(picks=st.lists(PICK, min_size=1, max_size=2, unique=True), seconds=st.permutations([0.8, 2.0, 6.0]),
+    @rule(pick=PICK, seconds=st.permutations([0.8, 2.0, 6.0]), both=st.booleans(), wrapped=st.booleans(),
           on=st.sampled_from([None, "tool/result", "step/end", "agent/inbox/spliced", "cancel-requested"]),
           deed=st.sampled_from(["steer", "follow", "cancel", "inject"]), keep=st.booleans(), go=GOING)  # fmt: skip
     @step
     def stop_working(
-        self, picks: list[int], seconds: list[float], on: str | None, deed: str, go: Any, *, keep: bool
+        self,
+        pick: int,
+        seconds: list[float],
+        on: str | None,
+        deed: str,
+        go: Any,
+        *,
+        both: bool,
+        wrapped: bool,
+        keep: bool,
     ) -> None:
-        """Agents are cancelled in the middle of tools that take a while to end; a listener acts meanwhile (C4, C10, D4)."""
-        chosen = {actor.id: actor for pick in picks if (actor := self._actor(pick, busy=False)) is not None}
+        """One agent or two are cancelled in the middle of tools that end, or begin, when they please; a listener acts (C4, C10, D4)."""
+        how = {"do": "shield", "wrap": "shield"} if wrapped else {"do": "shield"}
+        picked = [self._actor(one, busy=False) for one in (pick, pick + 1)[: 1 + both]]
+        chosen = {actor.id: actor for actor in picked if actor is not None}
         for actor, during in zip(chosen.values(), seconds, strict=False):
-            self.world.model.first(actor.id, Said("calls", (call_of("alone", {"do": "shield", "for": during}),)))
+            self.world.model.first(actor.id, Said("calls", (call_of("alone", {**how, "for": during}),)))
             actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
         self.bench.settle()
         for actor in chosen.values():
@@ -201,6 +221,18 @@ class HostMachine(Ends):
         """A hook will act."""
         self._arm(pick, on, nth, deed, pick, rare=0)
 
+    @rule(pick=PICK, on=st.sampled_from(EACH_TURN), go=GOING)
+    @step
+    def quit(self, pick: int, on: str, go: Any) -> None:
+        """A listener is taken out while an event is told that it would hear next (H3)."""
+        actor = self._actor(pick, busy=False)
+        if actor is None:
+            return
+        self.world.births.overhear(actor.agent)
+        self.world.acts.armed.append(Armed(actor.id, on, 1, "unsubscribe", actor.id))
+        actor.deliver(self.world.name(), NEXT_TURN, wakeup=True)
+        self._go(go)
+
     @rule(pick=PICK, name=st.sampled_from(NAMES))
     @step
     def choose(self, pick: int, name: str) -> None:
@@ -209,24 +241,31 @@ class HostMachine(Ends):
         if actor is not None:
             self.bench.run(self.world.revisions.select, actor.agent, name)
 
-    @rule(name=st.sampled_from(NAMES), pick=PICK, what=st.sampled_from(["declare", "declare", "lease", "let go"]))
+    @rule(
+        name=st.sampled_from(NAMES),
+        pick=PICK,
+        what=st.sampled_from(["declare", "declare", "lease", "let go", "listen"]),
+    )
     @step
     def preset(self, name: str, pick: int, what: str) -> None:
         """A preset is declared anew, or a revision is leased or let go of (O11, O12)."""
         revisions = self.world.revisions
+        if self.world.ending:
+            return
         if what == "declare":
             self.bench.run(revisions.declare, name)
+        elif what == "listen":
+            revisions.overhear(pick)
         elif what == "lease":
             self.bench.run(revisions.lease, name)
         elif revisions.leases:
             self.bench.run(revisions.let_go, pick)
 
-    @precondition(lambda self: len(self.world.live()) < CROWD)
     @rule(names=st.permutations(NAMES), lease=st.booleans())
     @step
     def rebind(self, names: list[str], *, lease: bool) -> None:
         """A blank agent is bound anew, and what it is bound to is declared anew; a lease comes and goes (O9, O12)."""
-        if self.world.over:
+        if self.world.ending or self.crowded:
             return
         revisions = self.world.revisions
         self._create(None, names[0], 5.0, 2, "big")
@@ -236,27 +275,12 @@ class HostMachine(Ends):
             self.bench.run(revisions.let_go, len(revisions.leases) - 1)
         self.bench.run(revisions.declare, names[1])
 
-    @rule(pick=PICK, what=st.sampled_from(["idle", "durable"]))
-    @step
-    def wait(self, pick: int, what: str) -> None:
-        """Somebody waits for an agent, or until a message is safe (L6, D8)."""
-        actor = self._actor(pick)
-        if actor is None:
-            return
-        if what == "idle":
-            actor.waiters.append(self.bench.waiter(self.idle(actor), name=f"when_idle of {actor.id}"))
-        elif actor.sent:
-            name, one = next(reversed(actor.sent.items()))
-            made = self.bench.waiter(self.durable(actor, name, one.receipt), name=f"outcome of {name}")
-            made.excuse = lambda: one.receipt.fate is None
-            actor.waiters.append(made)
-
-    @rule(mood=st.sampled_from(["well", "slow", "late", "full"]), go=GOING)
+    @rule(mood=st.sampled_from(["well", "slow", "late", "full", "unsure"]), go=GOING)
     @step
     def store(self, mood: Any, go: Any) -> None:
         """The storage changes."""
         self.world.storage.mood = mood
-        self.world.failures += mood == "full"
+        self.world.failures += mood in ("full", "unsure")
         self._go(go)
 
     @rule(go=GOING)
@@ -264,66 +288,6 @@ class HostMachine(Ends):
     def run(self, go: Any) -> None:
         """Time passes, or tasks run a while."""
         self._go(go)
-
-    # --- ends and beginnings ------------------------------------------------------------------------------------------
-
-    @rule(pick=PICK, keep=st.booleans(), again=st.booleans(), go=GOING)
-    @step
-    def dispose(self, pick: int, go: Any, *, keep: bool, again: bool) -> None:
-        """An agent ends, with those below it; its session may be resumed right after (O4)."""
-        actor = self._actor(pick)
-        if actor is None:
-            return
-        self.world.storage.mood = "well"
-        actor.dispose(keep=keep)
-        self._go(go)
-        if again:
-            self.rest_all()
-            if not self.world.over:
-                self.come_back(actor.id)
-
-    @rule(pick=PICK)
-    @step
-    def resume(self, pick: int) -> None:
-        """A session that is not live is resumed, the second time perhaps."""
-        self.rest_all()
-        closed = self.closed()
-        if closed and not self.world.over and len(self.world.live()) < CROWD:
-            self.come_back(closed[pick % len(closed)])
-
-    @rule(pick=PICK, times=st.integers(2, 3))
-    @step
-    def come_again(self, pick: int, times: int) -> None:
-        """An agent is disposed, resumed and asked, several times over (P4, Q2)."""
-        for _ in range(times):
-            actor = self._actor(pick)
-            if actor is None or self.world.over:
-                return
-            self.world.storage.mood = "well"
-            actor.dispose(keep=True)
-            self.rest_all()
-            if self.world.over or len(self.world.live()) >= CROWD:
-                return
-            self.come_back(actor.id)
-            again = self.world.actors[actor.id]
-            again.deliver(self.world.name(), NEXT_TURN, wakeup=True)
-            self.bench.settle()
-
-    @rule(pick=PICK, part=st.integers(0, 3))
-    @step
-    def fork(self, pick: int, part: int) -> None:
-        """A session is forked, at its end or before; the fork may be forked again (S5)."""
-        self.rest_all()
-        closed = self.closed()
-        if not closed or self.world.over:
-            return
-        self.branch(closed[pick % len(closed)], part)
-
-    @rule(power=st.booleans())
-    @step
-    def kill(self, *, power: bool) -> None:
-        """The process dies, or the machine; another one opens what is left (P4, P7)."""
-        self.die(power=power)
 
     # --- what has to hold ---------------------------------------------------------------------------------------------
 
@@ -349,48 +313,15 @@ class HostMachine(Ends):
         try:
             super().teardown()
         finally:
+            setattr(attempt, "YIELD_EVERY", self._pause)  # noqa: B010
             world = getattr(self, "world", None)
             if world is not None:
                 world.log.end()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
-    def _actor(self, pick: int, *, busy: bool | None = None) -> Actor | None:
-        live = [one for one in self.world.live() if one.handle is not None]
-        if self.world.over or not live:
-            return None
-        if busy is not None:
-            wanted = [one for one in live if (one.agent.state is not State.IDLE) == busy]
-            live = wanted or live
-        return live[pick % len(live)]
-
     def _arm(self, pick: int, on: str, nth: int, deed: str, target: int, *, rare: int) -> None:
         actor, other = self._actor(pick), self._actor(target)
         if actor is None or other is None or (deed in ("interrupt", "dispose") and rare != 1):
             return
         self.world.acts.armed.append(Armed(actor.id, on, nth, deed, other.id))
-
-    def _create(self, under: int | None, preset: str | None, warning: float, pool: int, model: str) -> None:
-        world = self.world
-        if world.over:
-            return
-        parent = self._actor(under) if under is not None else None
-        depth = parent.agent.session.header.delegation_depth if parent is not None else 0
-        if depth > 3 or (parent is not None and parent.agent.state is not State.IDLE):
-            parent = None
-        world.storage.mood = "well"
-        name = next(self.ids)
-
-        async def create() -> None:
-            await world.create(name, parent=parent, preset=preset, warning=warning, pool=pool, model=model)
-
-        self.bench.run(create)
-
-    def _go(self, going: tuple[str, Any, Any]) -> None:
-        how, much, order = going
-        if how == "tick":
-            self.bench.tick(much, order)
-        elif how == "advance":
-            self.bench.advance(much)
-        else:
-            self.bench.settle()

@@ -8,8 +8,9 @@ from attrs import define, field
 
 from treadle import Agent
 from treadle.errors import MisuseError, ScopeClosed
+from treadle.hooks import INBOX_INSERTED, InboxInserted
 from treadle.presets import Composition, Lease, PresetDefinition
-from treadle.session import TurnStart
+from treadle.session import PresetSelected, TurnStart
 from treadle.tools import Tool
 
 from ...exploration.violation import require
@@ -27,6 +28,7 @@ class Held:
     name: str
     holders: list[object] = field(factory=list[object])
     retired: bool = False
+    scope: Any = None
     ended: bool = False
 
 
@@ -60,6 +62,26 @@ class Revisions:
             held.ended = True
 
         composition.scope.defer(ended)
+        held.scope = composition.scope
+
+    def overhear(self, pick: int) -> None:
+        """A listener is registered in a preset that agents are bound to: it hears each of them, and nobody else (O11)."""
+        bound = sorted(self.of.items(), key=lambda pair: pair[0].id)
+        if not bound:
+            return
+        agent, held = bound[pick % len(bound)]
+        heard: list[Agent] = []
+
+        def hear(told: InboxInserted) -> None:
+            heard.append(told.agent)
+
+        dispose = held.scope.on(INBOX_INSERTED, hear)
+        self.world.actor_of(agent).deliver(self.world.name(), "next-step", wakeup=False)
+        dispose()
+        over = self.world.actor_of(agent).disposing
+        require(over or agent in heard, "O11", "what is registered in the preset of {} does not hear it", agent.id)
+        others = [one.id for one in heard if self.of.get(one) is not held]
+        require(not others, "O11", "what is registered in a preset hears {}", others)
 
     def _live(self, held: Held) -> list[object]:
         """Its leases, and those of its agents that are not ending: these let go of it on their way."""
@@ -104,6 +126,8 @@ class Revisions:
             self.bound(agent, before)
         else:
             require(blank, "O12", "{} has had a turn, and chooses", agent.id)
+            chosen = [entry.data.preset for entry in agent.session.events if isinstance(entry.data, PresetSelected)]
+            require(chosen[-1:] == [name], "O9", "{} chose {}, and {} is recorded", agent.id, name, chosen)
 
     async def lease(self, name: str) -> None:
         """Hold the present revision for reading."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define
 
-from treadle import Completed, Event, MaxTokens, Receipt
-from treadle.session import InboxSpliced, TurnEnd
+from treadle import Event, Receipt
+from treadle.session import InboxSpliced
 
 NEXT_TURN, NEXT_STEP = "next-turn", "next-step"
 
@@ -40,10 +40,3 @@ def folded(events: Iterable[Event]) -> dict[str, list[str]]:
             removed = data.removed_count or 0
             lists[data.target][data.start : data.start + removed] = [m.id for m in data.inserted]
     return lists
-
-
-def overlooked(events: Iterable[Event], pending: Mapping[str, list[str]], sent: Mapping[str, Sent]) -> list[str]:
-    """What a wake brought and still waits, although no turn parked it (L2, L3)."""
-    ends = [e for e in events if isinstance(e.data, TurnEnd) and not isinstance(e.data.reason, (Completed, MaxTokens))]
-    waiting = [name for name in (*pending[NEXT_TURN], *pending[NEXT_STEP]) if name in sent and sent[name].woke]
-    return [name for name in waiting if not any([e.seq > sent[name].at for e in ends])]

@@ -14,8 +14,8 @@ from treadle.session.memory import Kept
 
 from ...exploration.violation import require
 
-Mood = Literal["well", "slow", "late", "full"]
-"""At once; each write takes a while; written at once and acknowledged after a while; no room."""
+Mood = Literal["well", "slow", "late", "full", "unsure"]
+"""At once; each write takes a while; written at once and acknowledged after a while; no room; no sync succeeds."""
 SLOW = 0.3
 """Seconds that a slow write takes, or a late acknowledgement."""
 
@@ -37,6 +37,10 @@ class Storage(Protocol):
         """Hold that the operating system has an event, where that can be seen (P4)."""
         ...
 
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """Hold that an event is on disk, where that can be seen (P8)."""
+        ...
+
     def end(self) -> None:
         """Take it away."""
         ...
@@ -53,7 +57,7 @@ class _MoodySink:
     async def write(self, first: int, records: Sequence[bytes], durable: bool) -> bool:
         if self.storage.mood == "slow":
             await trio.sleep(SLOW)
-        if self.storage.mood == "full":
+        if self.storage.mood == "full" or (durable and self.storage.mood == "unsure"):
             self.storage.refused += 1
             raise OSError(28, "no room")
         await self.inner.write(first, records, durable)
@@ -111,6 +115,12 @@ class MemoryStorage:
         kept = self.shelf.get(session_id)
         if kept is not None and not self.refused:
             require(len(kept.records) > seq, "P4", "event {} of {} is not written, and its call runs", seq, session_id)
+
+    def hold_durable(self, session_id: str, seq: int) -> None:
+        """See ``Storage``."""
+        kept = self.shelf.get(session_id)
+        if kept is not None and not self.refused:
+            require(self.disk.get(_key(kept), 0) > seq, "P8", "event {} of {} is not on disk", seq, session_id)
 
     def end(self) -> None:
         """Nothing to take away."""

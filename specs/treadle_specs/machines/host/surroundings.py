@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from treadle import Agent, Host, Signal
+from treadle.session import SessionStore
 
 from ..bench import Bench
 from .storage import Storage
@@ -19,17 +20,23 @@ class Surroundings(Protocol):
 
     bench: Bench
     storage: Storage
+    store: SessionStore
     host: Host
     actors: dict[str, Any]
     everyone: list[Any]
+    past: dict[str, Any]
     extras: list[Any]
     compactions: Any
     crew: Any
+    model: Any
     revisions: Any
     fired: int
     depth: int
     interrupts: int
+    interrupted: set[str]
+    braced: bool
     leaving: bool
+    failures: int
 
     @property
     def telling(self) -> bool:

@@ -6,10 +6,12 @@ from typing import Any
 
 from attrs import define, field
 
-from treadle import Agent, Event
+from treadle import Agent, Errored, Event, Failure, State
 from treadle.hooks import FrameChunk, FrameEnd, FrameStart
 from treadle.session import (
     Aborted,
+    AssistantAttempt,
+    AssistantMessageAdded,
     InboxSpliced,
     RequestContext,
     RequestHeader,
@@ -44,6 +46,7 @@ class Witness:
         heard: the number of the next event that is due to be told.
         counts: notices by kind, and what the log says there should be.
         warned: times at which a warning about its convergence was logged.
+        failed: how many attempts of the step have failed, whatever was done about it (H6).
     """
 
     world: Surroundings
@@ -59,6 +62,8 @@ class Witness:
     created: int = 0
     started: int = 0
     retry: tuple[float, float] | None = None
+    failed: int = 0
+    calls: set[str] = field(factory=set[str])
     header: RequestHeader | None = None
     context: RequestContext | None = None
     headers: int = 0
@@ -76,6 +81,7 @@ class Witness:
                 self.header = entry.data
             elif isinstance(entry.data, RequestContext):
                 self.context = entry.data
+        self.calls.update(self.agent.session.call_ids)
 
     def event(self, entry: Event) -> None:
         """An event is told: the next one, whoever acts in between (H4)."""
@@ -90,16 +96,16 @@ class Witness:
                 self.turn, self.step = data.turn, 0
                 self.world.actor_of(self.agent).latched = False
             case StepStart():
-                self.step = data.step
+                self.step, self.failed = data.step, 0
             case StepEnd() | TurnEnd():
-                self.retry = None
+                self.retry, self.world.actor_of(self.agent).given = None, None
+            case AssistantMessageAdded() | AssistantAttempt():
+                self._attempted(data)
             case InboxSpliced():
                 if data.removed_count and data.outcome is None and not data.inserted:
                     self.claimed += data.removed_count
-            case RetryScheduled():
-                self._scheduled(data)
-            case RetryStarted():
-                self._retried()
+            case RetryScheduled() | RetryStarted():
+                self._scheduled(data) if isinstance(data, RetryScheduled) else self._retried()
             case RequestHeader():
                 self._header(data)
             case RequestContext():
@@ -107,13 +113,16 @@ class Witness:
                 self.context = data
             case _:
                 pass
+        if isinstance(data, TurnEnd) and isinstance(data.reason, Errored):
+            self._given_up(data.reason.failure)
         if isinstance(data, TurnEnd) and isinstance(data.reason, Aborted):
             self.world.actor_of(self.agent).aborted(data.turn, data.reason.reason)
         self.world.crew.told(self.agent, entry, self.turn, self.step)
 
     def _scheduled(self, data: RetryScheduled) -> None:
         """The wait is the policy's, and what the provider asks for where that is longer (Q6)."""
-        asked, retries = data.failure.retry_after or 0.0, data.attempt - 2
+        asked, retries = data.failure.retry_after or 0.0, self.failed - 1
+        require(data.attempt == retries + 2, "Q6", "attempt {} is announced after {} retries", data.attempt, retries)
         require(retries < POLICY.max_retries, "Q6", "retry {} of {}", retries + 1, POLICY.max_retries)
         require(asked <= POLICY.max_delay, "Q6", "a retry is waited for {} s", asked)
         require(data.failure.code in POLICY.codes, "Q6", "{} is retried", data.failure.code)
@@ -123,6 +132,12 @@ class Witness:
         )
         self.retry = (self.world.bench.now, data.delay)
 
+    def _given_up(self, failure: Failure) -> None:
+        """A turn fails with what may be retried only once that was retried as often as the policy says (Q6)."""
+        if failure.code in POLICY.codes and (failure.retry_after or 0.0) <= POLICY.max_delay:
+            retries = self.failed - 1
+            require(retries == POLICY.max_retries, "Q6", "given up after {} retries: {}", retries, failure)
+
     def _retried(self) -> None:
         require(self.retry is not None, "Q6", "a retry starts that was not scheduled")
         assert self.retry is not None
@@ -130,6 +145,17 @@ class Witness:
         waited = self.world.bench.now - scheduled
         require(abs(waited - delay) <= SLACK, "Q6", "a wait of {} s took {} s", delay, waited)
         self.retry = None
+
+    def _attempted(self, data: AssistantMessageAdded | AssistantAttempt) -> None:
+        """Nothing is kept that came after a cancel; each call has an id of its own (C5, K3)."""
+        given, stream = self.world.actor_of(self.agent).given, data.stream
+        self.failed += isinstance(data, AssistantAttempt)
+        if given is not None and stream is not None and self.agent.state is State.CANCEL_CONVERGENCE:
+            kept = len(list(stream.chunks()))
+            require(kept <= given, "C5", "{} chunks are kept of {} that came before the cancel", kept, given)
+        for call in data.message.calls if isinstance(data, AssistantMessageAdded) else ():
+            require(call.call_id not in self.calls, "K3", "the call id {} comes again", call.call_id)
+            self.calls.add(call.call_id)
 
     def _header(self, data: RequestHeader) -> None:
         self.headers += 1

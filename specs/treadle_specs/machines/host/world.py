@@ -13,7 +13,6 @@ from attrs import define
 
 from treadle import (
     Agent,
-    AgentHandle,
     AgentOptions,
     Event,
     Host,
@@ -38,14 +37,15 @@ from treadle.hooks import (
     TOOLS_EXECUTE,
     TOOLS_POST_EXECUTE,
     TOOLS_PRE_EXECUTE,
+    TOOLS_RESULT,
 )
 
 from ...exploration.violation import Violation, require
-from ...logs.checker import check_events
 from ..bench import Bench
 from .actor import Actor
 from .acts import Acts, Extra
 from .answers import Model
+from .births import MOST, Births
 from .compactions import Compactions
 from .crew import Crew
 from .planned import UNSEEN, Planned
@@ -81,7 +81,9 @@ class World:
         broken: what was found inside code of the driver's, which would contain it.
         fired: how often a listener or hook has acted.
         depth: how many listeners are acting now.
-        interrupts: how often a listener raised ``KeyboardInterrupt``.
+        interrupts: how often a listener raised ``KeyboardInterrupt`` in a task of the host's.
+        interrupted: the agents whose own task that was.
+        braced: whether a listener's ``KeyboardInterrupt`` is awaited by the machine's own call.
     """
 
     def __init__(self, storage: Storage, bench: Bench, names: Iterator[str]) -> None:
@@ -94,16 +96,20 @@ class World:
         self.broken: list[Violation] = []
         self.fired = self.depth = self.interrupts = self.failures = 0
         self.extras: list[Extra] = []
+        self.interrupted: set[str] = set()
+        self.braced = False
         self.crew = Crew(self)
         self.model = Model(self)
         self.revisions = Revisions(self)
         self.acts = Acts(self)
         self.compactions = Compactions(self)
+        self.births = Births(self)
         self.leaving = False
         self.log = _Listening(self)
         self._leave = trio.Event()
         self.store = storage.store()
-        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work")
+        self.host = Host(store=self.store, retries=Retries(lambda: 0.5), cwd="/work", approver=self.crew.approve,
+                         max_live_children=MOST)  # fmt: skip
         self.over = False
         self._job = bench.stepper.start(self._live)
         bench.settle()
@@ -127,7 +133,7 @@ class World:
 
     def _furnish(self) -> None:
         host = self.host
-        host.models.register("machine", self.model)
+        self.model.connect()
         for tool in self.crew.tools():
             host.tools.register(tool)
         host.tools.register(subagent("delegate", "a child", options=AgentOptions("machine", "big"), parallel=True))
@@ -135,6 +141,7 @@ class World:
         host.on(TOOLS_PRE_EXECUTE, self.crew.pre_execute)
         host.on(TOOLS_EXECUTE, self.crew.wrap)
         host.on(TOOLS_POST_EXECUTE, self.crew.post_execute)
+        host.on(TOOLS_RESULT, self.crew.result_told)
         host.presets.component("brand", self.revisions.brand)
         on: Any = host.on
         self.compactions.furnish(host, on)
@@ -155,6 +162,7 @@ class World:
     async def _created(self, told: Any) -> None:
         with self.noting():
             self._met(told.agent, len(told.agent.session)).witness.created += 1
+        self.births.announced(told.agent)
 
     def _met(self, agent: Agent, heard: int) -> Actor:
         """What is known of an agent; from its first event or its creation on, whichever is told first."""
@@ -189,7 +197,10 @@ class World:
         actor = self.actors[told.agent.id]
         seen.gone += 1
         require(
-            actor.disposing or actor.own_child or self.leaving or self.interrupts, "O4", "{} is gone unasked", actor.id
+            actor.disposing or actor.own_child or self.leaving or self.interrupts or actor.id in self.births.failing,
+            "O4",
+            "{} is gone unasked",
+            actor.id,
         )
         require(
             not [one for one in actor.children if not one.witness.gone],
@@ -200,6 +211,11 @@ class World:
         actor.disposing = True
 
     # --- for others ---------------------------------------------------------------------------------------------------
+
+    @property
+    def ending(self) -> bool:
+        """Whether the host has ended, or will: it was interrupted."""
+        return self.over or self.interrupts > 0
 
     @property
     def telling(self) -> bool:
@@ -253,66 +269,6 @@ class World:
                     actor.errand_ended = self.bench.now
 
         return run
-
-    # --- creating -----------------------------------------------------------------------------------------------------
-
-    async def create(
-        self, id: str, *, parent: Actor | None, preset: str | None, warning: float, pool: int, model: str
-    ) -> None:
-        """Create an agent."""
-        options = AgentOptions(
-            "machine", model, convergence_warning=warning, max_parallel_tool_calls=pool, max_steps_per_turn=6
-        )
-
-        async def setup(scope: Any, agent: Agent) -> None:
-            joined = None
-            if preset == "parent" and parent is not None:
-                joined = self.host.presets.compose_from(scope, parent.agent.scope)
-                self.revisions.bound(agent, self.revisions.of.get(parent.agent))
-            elif preset in NAMES:
-                await self.host.presets.mount(scope, preset)
-                self.revisions.bound(agent, self.revisions.current[preset])
-            del joined
-
-        handle = await self.host.agents.create(
-            session_id=id, parent_agent=parent.agent if parent is not None else None, agent_options=options, setup=setup
-        )
-        self._entered(handle)
-
-    async def resume(self, id: str) -> None:
-        """Resume a session; its preset's present revision is bound."""
-
-        async def setup(_scope: Any, agent: Agent) -> None:
-            name = self.host.presets.composed_preset(agent.scope)
-            self.revisions.bound(agent, self.revisions.current[name] if name is not None else None)
-
-        before = await self.store.inspect(id)
-        handle = await self.host.agents.resume(id, setup=setup)
-        self._entered(handle)
-        self._resumed(handle, before)
-
-    def _entered(self, handle: AgentHandle) -> None:
-        actor = self.actors[handle.agent.id]
-        actor.handle = handle
-        extra = Extra(self, len(handle.agent.session))
-        extra.dispose = handle.agent.hooks.on(SESSION_EVENT, extra) if hasattr(handle.agent.hooks, "on") else None
-        if extra.dispose is None:
-            extra.dispose = handle.agent.scope.on(SESSION_EVENT, extra)
-        self.extras.append(extra)
-
-    def _resumed(self, handle: AgentHandle, before: Any) -> None:
-        """What was stored is there again, its turn is closed, and nothing runs (P4, I8, N5)."""
-        session = handle.agent.session
-        stored = [entry.seq for entry in before.events]
-        require([e.data for e in session.events[: len(stored)]] == [e.data for e in before.events], "P4",
-                "{} resumes with other events than were stored", session.id)  # fmt: skip
-        require(handle.recovery is not None, "P4", "a resumed agent says nothing of its recovery")
-        past = self.past.get(session.id)
-        if past is not None and past.events:
-            closed = check_events(session.events, session.id, header=session.header)
-            require(closed.sound, "P4", "{} is not sound after a resume: {}", session.id, closed.findings)
-            clean = past.safe >= len(past.events)
-            require(not clean or len(session) >= len(past.events), "P8", "{} lost events", session.id)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
