@@ -49,6 +49,7 @@ class Socket:
         self._desk = desk
         self._owner = owner
         self._watched: dict[str, anyio.CancelScope] = {}
+        self._streams: set[Stream] = set()
         self._sending = anyio.Lock()
 
     async def serve(self) -> None:
@@ -56,10 +57,17 @@ class Socket:
         await self._web.accept()
         with suppress(WebSocketDisconnect):
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._pulse)
                 try:
                     await self._listen(tasks)
                 finally:
                     tasks.cancel_scope.cancel()
+
+    async def _pulse(self) -> None:
+        while True:
+            await anyio.sleep(self._desk.limits.heartbeat)
+            for stream in self._streams:
+                stream.pulse()
 
     async def _listen(self, tasks: anyio.abc.TaskGroup) -> None:
         while True:
@@ -96,17 +104,24 @@ class Socket:
 
     async def _watch(self, session: str, place: Place, scope: anyio.CancelScope) -> None:
         with scope, suppress(WebSocketDisconnect), Stream(self._port, self._desk, session, place) as stream:
-            over = False
-            while not over:
-                try:
-                    told = await stream.next()
-                except TreadleError as error:
-                    told, over = [self._problem(error)], True
-                over = over or (bool(told) and told[-1].event == "bye")
-                for one in told:
-                    await self._send(session, one)
+            self._streams.add(stream)
+            try:
+                await self._tell(session, stream)
+            finally:
+                self._streams.remove(stream)
         if self._watched.get(session) is scope:
             del self._watched[session]
+
+    async def _tell(self, session: str, stream: Stream) -> None:
+        over = False
+        while not over:
+            try:
+                told = await stream.next()
+            except TreadleError as error:
+                told, over = [self._problem(error)], True
+            over = over or (bool(told) and told[-1].event == "bye")
+            for one in told:
+                await self._send(session, one)
 
     def _problem(self, error: TreadleError) -> Told:
         return Told("problem", self._desk.redaction.body(ENCODER.encode(problem_of(error))))
