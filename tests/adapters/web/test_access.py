@@ -129,7 +129,10 @@ async def test_many_strangers_and_odd_ids_get_nowhere() -> None:
                 ".hidden",
                 "-x",
             ]
-            odd += ["".join(f"%{draw.randrange(256):02x}" for _ in range(draw.randrange(1, 40))) for _ in range(600 if LONG else 60)]
+            odd += [
+                "".join(f"%{draw.randrange(256):02x}" for _ in range(draw.randrange(1, 40)))
+                for _ in range(600 if LONG else 60)
+            ]
             for name in odd:
                 for method, door in (("GET", ""), ("GET", "/stream"), ("POST", "/messages"), ("DELETE", "")):
                     body: dict[str, Any] = {"json": {"text": "x"}} if method == "POST" else {}
