@@ -23,6 +23,7 @@ MODULES = (
     "million",
     "telemetry",
     "servers",
+    "web.figures",
 )
 """Each has a list ``BENCHMARKS``; one that is not there, or whose library is not, is left out."""
 

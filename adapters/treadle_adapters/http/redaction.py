@@ -53,7 +53,9 @@ class Secrets:
         self._beginnings = {form[:length]: len(form) for form in self._forms for length in range(LEAST_HELD, len(form))}
         self._pieces = {form[at : at + LEAST_HELD] for form in forms for at in range(len(form) - LEAST_HELD)}
         self._longest = max(map(len, forms), default=0)
-        self.least = min(map(len, forms), default=0) - LEAST_HELD
+        shortest_form = min(map(len, forms), default=0)
+        self.least = shortest_form - LEAST_HELD
+        self._starts = {form[:shortest_form] for form in forms}
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -67,7 +69,7 @@ class Secrets:
     def hide_whole(self, text: str) -> str:
         """Replace every whole secret in ``text``."""
         squeezed = _squeezed(text)
-        if not any([form in squeezed for form in self._forms]):
+        if not self._stands_in(squeezed):
             return text
         if len(text) > LONG_TEXT:
             for form in self._forms:
@@ -82,6 +84,14 @@ class Secrets:
             if end > at:
                 done, at = places[end - 1] + 1, end
         return "".join([*out, text[done:]])
+
+    def _stands_in(self, squeezed: str) -> bool:
+        """Whether a form stands in a text: each is looked for, or each place is looked at, whichever are fewer."""
+        if len(self._forms) < len(squeezed):
+            return any([form in squeezed for form in self._forms])
+        length = self.least + LEAST_HELD
+        starts = [squeezed[at : at + length] for at in range(len(squeezed) - length + 1)] if self._forms else []
+        return not self._starts.isdisjoint(starts) and any([form in squeezed for form in self._forms])
 
     def hide_inside(self, value: Any) -> Any:
         """Replace every whole secret in the texts of a JSON value."""

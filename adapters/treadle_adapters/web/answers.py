@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -62,13 +62,26 @@ def _document(found: Problem) -> Response:
 
 
 @asynccontextmanager
-async def while_there(receive: Receive) -> AsyncGenerator[None]:
-    """Go on for as long as the client is there; when it goes away, what is under way is cancelled."""
+async def while_there(
+    receive: Receive, every: float | None = None, pulse: Callable[[], None] | None = None
+) -> AsyncGenerator[None]:
+    """Go on for as long as the client is there; when it goes away, what is under way is cancelled.
+
+    Args:
+        receive: the request's.
+        every: seconds after which ``pulse`` is called, again and again.
+        pulse: see there.
+    """
     async with anyio.create_task_group() as tasks:
 
         async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+            gone = False
+            while not gone:
+                with anyio.move_on_after(every):
+                    gone = (await receive())["type"] == "http.disconnect"
+                    continue
+                if pulse is not None:
+                    pulse()
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(until_gone)

@@ -77,6 +77,7 @@ class Web:
         turns = Turns(port, self._desk, messages)
         self._protocols = [route for door in (Front, Agui, AiSdk) for route in door(turns, limits).routes()]
         inner = Starlette(routes=self._routes(), exception_handlers={404: _not_found, 405: _not_allowed})
+        inner.router.redirect_slashes = False  # what is not there is not there, with a slash more or less
         self._guarded = Guard(inner, known, redaction, hosts, (*OPEN, *self._page), limits)
         self._lifespan = inner
 

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-import anyio
+import trio
 
 from treadle import Host
 from treadle.asyncio import Bridge
 
 T = TypeVar("T")
+LOOKS = 0.004
+"""Seconds after which a loop that was woken looks for further rings by itself."""
 
 
 class Bell:
@@ -25,14 +27,16 @@ class Bell:
 
     Args:
         wake: has ``open`` called in the server's loop.
+        event: the loop's own kind of event.
     """
 
-    __slots__ = ("_event", "_rung", "_wake")
+    __slots__ = ("_event", "_make", "_rung", "_wake")
 
-    def __init__(self, wake: Callable[[Bell], None]) -> None:
+    def __init__(self, wake: Callable[[Bell], None], event: Callable[[], trio.Event | asyncio.Event]) -> None:
         self._wake = wake
+        self._make = event
         self._rung = False
-        self._event: anyio.Event | None = None
+        self._event: trio.Event | asyncio.Event | None = None
 
     def ring(self) -> None:
         """Wake the task that waits, or the next one that will."""
@@ -47,9 +51,9 @@ class Bell:
 
     async def wait(self) -> None:
         """Wait until it was rung since the last wait; it may return early, never late."""
-        self._event = anyio.Event()
+        event = self._event = self._make()
         if not self._rung:
-            await self._event.wait()
+            await event.wait()
         self._event = None
         self._rung = False
 
@@ -89,19 +93,21 @@ class TrioPort:
 
     def bell(self) -> Bell:
         """See ``Port.bell``."""
-        return Bell(Bell.open)
+        return Bell(Bell.open, trio.Event)
 
 
 class BridgePort:
     """A host in a thread of its own, behind the bridge. Otherwise see ``Port``.
 
-    Rings are gathered: however many bells are rung before the loop looks, it is woken once.
+    Rings are gathered: the first one wakes the loop at once, and while there are more it looks every few milliseconds by
+    itself, so that it is not woken for each.
     """
 
     def __init__(self, bridge: Bridge) -> None:
         self.host = bridge.host
         self._bridge = bridge
         self._rung: deque[Bell] = deque()
+        self._looking = self._busy = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -111,22 +117,30 @@ class BridgePort:
     def bell(self) -> Bell:
         """See ``Port.bell``."""
         self._loop = asyncio.get_running_loop()
-        return Bell(self._wake)
+        return Bell(self._wake, asyncio.Event)
 
     def _wake(self, bell: Bell) -> None:
-        first = not self._rung
         self._rung.append(bell)
-        if first and self._loop is not None:
+        if not self._looking and self._loop is not None:
+            self._looking = True
             with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
                 self._loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
-        rung = self._rung
+        rung, loop = self._rung, self._loop
+        assert loop is not None
         for _ in range(len(rung)):
             rung[0].open()
             rung.popleft()
-        if rung and self._loop is not None:
-            self._loop.call_soon(self._open)
+            self._busy = True
+        if self._busy:
+            self._busy = False
+            loop.call_later(LOOKS, self._open)
+            return
+        self._looking = False
+        if rung:  # it was rung meanwhile, by a thread that saw us looking
+            self._looking = True
+            loop.call_soon(self._open)
 
 
 def port_of(host: Host | Bridge) -> Port:

@@ -53,6 +53,7 @@ class Socket:
         self._desk = desk
         self._owner = owner
         self._watched: dict[str, anyio.CancelScope] = {}
+        self._streams: set[Stream] = set()
         self._sending = anyio.Lock()
         self._ear = Ear(port.bell())
 
@@ -65,6 +66,7 @@ class Socket:
             with suppress(WebSocketDisconnect):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._leave)
+                    tasks.start_soon(self._pulse)
                     try:
                         await self._listen(tasks)
                     finally:
@@ -78,6 +80,12 @@ class Socket:
             await self._ear.bell.wait()
         with suppress(WebSocketDisconnect):
             await self._web.close(GOING_AWAY)
+
+    async def _pulse(self) -> None:
+        while True:
+            await anyio.sleep(self._desk.limits.heartbeat)
+            for stream in self._streams:
+                stream.pulse()
 
     async def _listen(self, tasks: anyio.abc.TaskGroup) -> None:
         while True:
@@ -114,18 +122,25 @@ class Socket:
 
     async def _watch(self, session: str, place: Place, scope: anyio.CancelScope) -> None:
         with scope, suppress(WebSocketDisconnect), Stream(self._port, self._desk, session, place) as stream:
-            over = False
-            while not over:
-                try:
-                    told = await stream.next()
-                except TreadleError as error:
-                    told, over = [self._problem(error)], True
-                over = over or (bool(told) and told[-1].event == "bye")
-                for one in told:
-                    await self._send(session, one)
+            self._streams.add(stream)
+            try:
+                await self._tell(session, stream)
+            finally:
+                self._streams.remove(stream)
         if self._watched.get(session) is scope:
             del self._watched[session]
         self._ear.bell.ring()
+
+    async def _tell(self, session: str, stream: Stream) -> None:
+        over = False
+        while not over:
+            try:
+                told = await stream.next()
+            except TreadleError as error:
+                told, over = [self._problem(error)], True
+            over = over or (bool(told) and told[-1].event == "bye")
+            for one in told:
+                await self._send(session, one)
 
     def _problem(self, error: TreadleError) -> Told:
         return Told("problem", self._desk.redaction.body(ENCODER.encode(problem_of(error))))

@@ -38,13 +38,14 @@ class EventStream:
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        async with while_there(receive):
-            with self._stream:
+        stream = self._stream
+        async with while_there(receive, stream.heartbeat, stream.pulse):
+            with stream:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
                 await send(_body(b"retry: %d\n\n" % RETRY))
                 over = False
                 while not over:
-                    told = await self._stream.next()
+                    told = await stream.next()
                     over = bool(told) and told[-1].event == "bye"
                     await send(_body(encoded(told)))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -21,6 +21,7 @@ on, or leave and come back to its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, Self
 
 import anyio
@@ -141,6 +142,7 @@ class Stream:
         self._shown = _Shown()
         self._ear = Ear(port.bell())
         self._read_at = 0.0
+        self._pulsed = False
         self._told_at: float | None = None
         self._more = True
 
@@ -160,35 +162,40 @@ class Stream:
         """End it with a word that says why."""
         self._ear.close(reason)
 
+    @property
+    def heartbeat(self) -> float:
+        """Seconds after which it is to be told that time has passed."""
+        return self._limits.heartbeat
+
+    def pulse(self) -> None:
+        """Time has passed: if there is nothing to tell, ``next`` returns, so that the client learns that the stream lives."""
+        self._pulsed = True
+        self._ear.bell.ring()
+
     async def next(self) -> list[Told]:
-        """What is to be told next; empty after a heartbeat of silence. The last message of all is ``bye``.
+        """What is to be told next; empty at a pulse in silence. The last message of all is ``bye``.
 
         Raises:
             TreadleError: the log cannot be read.
         """
-        told_at, self._told_at = self._told_at, None
-        late = 0.0 if told_at is None else anyio.current_time() - told_at
+        late = monotonic() - self._told_at if self._told_at is not None else 0.0
         told = await self._following()
         if told and late > self._limits.slow:
             told.insert(0, self._slow(late))
-        self._told_at = anyio.current_time()
+        self._told_at = monotonic()
         return told
 
     async def _following(self) -> list[Told]:
         while True:
             if not self._more:
-                rung = False
-                with anyio.move_on_after(self._limits.heartbeat):
-                    await self._ear.bell.wait()
-                    rung = True
-                if not rung:
-                    return []
-                early = self._read_at + self._limits.gather - anyio.current_time()
+                await self._ear.bell.wait()
+                early = self._read_at + self._limits.gather - monotonic()
                 if early > 0 and self._ear.closing is None:
                     await anyio.sleep(early)
+            pulsed, self._pulsed = self._pulsed, False
             told = await self._read()
-            self._read_at = anyio.current_time()
-            if told:
+            self._read_at = monotonic()
+            if told or pulsed:
                 return told
 
     async def _read(self) -> list[Told]:

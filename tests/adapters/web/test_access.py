@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.adapters.web.long import LONG
 from tests.adapters.web.served import SERVERS, Server, served
 from tests.hosts import OPTIONS
 from treadle import Host, MemoryStore, MisuseError, ScriptedModel
@@ -109,9 +110,9 @@ async def test_what_an_owner_may_see_is_the_same_after_a_restart_and_for_subagen
 @pytest.mark.slow
 async def test_many_strangers_and_odd_ids_get_nowhere() -> None:
     draw = random.Random(1)
-    tokens = {f"{number:04}{'t' * 16}": f"owner{number}" for number in range(100)}
+    tokens = {f"{number:04}{'t' * 16}": f"owner{number}" for number in range(500 if LONG else 100)}
     async with served(host_of(), tokens=tokens, limits=Limits(loaded=40)) as server:
-        owned = {token: await session(server, token) for token in list(tokens)[:20]}
+        owned = {token: await session(server, token) for token in list(tokens)[: 100 if LONG else 20]}
         async with server.client("") as web:
             for token in tokens:
                 auth = {"authorization": f"Bearer {token}"}
@@ -131,7 +132,10 @@ async def test_many_strangers_and_odd_ids_get_nowhere() -> None:
                 ".hidden",
                 "-x",
             ]
-            odd += ["".join(f"%{draw.randrange(256):02x}" for _ in range(draw.randrange(1, 40))) for _ in range(60)]
+            odd += [
+                "".join(f"%{draw.randrange(256):02x}" for _ in range(draw.randrange(1, 40)))
+                for _ in range(600 if LONG else 60)
+            ]
             for name in odd:
                 for method, door in (("GET", ""), ("GET", "/stream"), ("POST", "/messages"), ("DELETE", "")):
                     body: dict[str, Any] = {"json": {"text": "x"}} if method == "POST" else {}

@@ -13,6 +13,7 @@ import wsproto
 from wsproto.connection import ConnectionType
 from wsproto.events import AcceptConnection, CloseConnection, Ping, RejectConnection, Request, TextMessage
 
+from tests.adapters.web.long import LONG
 from tests.adapters.web.served import SERVERS, Listener, Server, served
 from treadle import Answer, Host, MemoryStore, ModelRequest, ScriptedModel
 from treadle.models import BlockEnd, BlockStart, Finish, Finished, TextDelta
@@ -126,7 +127,8 @@ async def say(server: Server, name: str, text: str) -> None:
 
 # --- cuts -------------------------------------------------------------------------------------------------------------
 
-TURNS = 12
+TURNS = 100 if LONG else 12
+CUTS = 1_000 if LONG else 50
 
 
 @pytest.mark.slow
@@ -164,7 +166,7 @@ async def test_a_client_that_is_cut_at_any_byte_has_the_log_exactly(kind: str, s
             for number in range(TURNS):
                 await say(server, name, f"turn {number}")
         log = server.log(name)
-        assert cuts > 50
+        assert cuts > CUTS
         for client in clients:
             assert client.events == log[: len(client.events)]
             assert client.turns == TURNS

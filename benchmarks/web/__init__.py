@@ -1,0 +1,1 @@
+"""What serving agents costs: a server in a process of its own, and clients that only read. See ``figures`` and ``load``."""
