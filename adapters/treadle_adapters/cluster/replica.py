@@ -51,7 +51,7 @@ class Replica:
         lease: seconds without a beat after which others bury it.
         resume: called with the id of each session that was claimed from a dead replica, or for which a letter waits while
             nobody owns it, to go on with it, as by ``host.agents.resume``; if it returns the handle, the agent can be ended
-            from any replica. Without it nothing is claimed, but for what ``Host(replica=…)`` says; who opens a session of a
+            from any replica, and goes on with what waits for turns. Without it nothing is claimed, but for what ``Host(replica=…)`` says; who opens a session of a
             dead replica gets it all the same.
         agent_options: the options of agents that are resumed where ``resume`` is not given; the log's unless given.
         setup: as ``Agents.resume`` takes it, for the same.

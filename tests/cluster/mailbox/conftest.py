@@ -60,3 +60,8 @@ def replica_of(host: Host) -> Replica:
 def texts(events: Any) -> list[str]:
     """The messages of the user in a log, in order."""
     return [entry.data.message.text for entry in events if entry.type == "user/message"]
+
+
+async def log(store: PostgresStore) -> list[Any]:
+    """The events of the session ``s``."""
+    return list((await store.open_read("s")).events)
