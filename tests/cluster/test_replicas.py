@@ -128,6 +128,32 @@ async def test_a_replica_claims_no_more_than_it_resumes(make: Make, postgres: Se
 
 
 @pytest.mark.rule("P2")
+async def test_a_replica_that_goes_out_of_service_claims_nothing_more(
+    make: Make, postgres: Server, schema: str
+) -> None:
+    begun: list[str] = []
+    go_on = trio.Event()
+
+    async def resume(session_id: str) -> None:
+        begun.append(session_id)
+        await go_on.wait()
+
+    (leaving, _), (draining, _) = make(), make(resume=resume)
+    async with draining:
+        async with leaving:
+            for number in range(BATCH + 5):
+                await stored_as(leaving.store, sample(f"s{number:02}"))
+        await draining.look()
+        assert await eventually(lambda: len(begun) == RESUMING)
+        await draining.drain(0)
+        go_on.set()
+        assert await eventually(lambda: len(begun) == BATCH)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        with postgres.connect(schema) as conn:
+            assert len(rows.owned(conn, leaving.id)) == 5
+
+
+@pytest.mark.rule("P2")
 async def test_who_owns_nothing_is_found_without_reading_all_sessions(
     make: Make, postgres: Server, schema: str
 ) -> None:

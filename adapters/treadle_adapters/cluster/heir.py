@@ -68,9 +68,11 @@ class Heir:
         try:
             for dead in left:
                 count = BATCH
-                while count == BATCH and not self.resting:  # the last batch is not full
+                while count == BATCH:  # the last batch is not full
                     while len(self._claimed) >= RESUMING:
                         await self._room.park()
+                    if self.resting:
+                        return
                     claimed = await self._claim(dead)
                     count = len(claimed)
                     for session_id, epoch in claimed.items():

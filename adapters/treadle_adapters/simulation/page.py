@@ -22,6 +22,8 @@ FLEETS = (
 """What the page tells of: the settings that it advises, for so many replicas."""
 FEW = 20
 """Sessions of each replica where all of them move: what more would take, the other rows tell."""
+STALLED = 300
+"""Replicas up to which that is simulated: each asks for what every dead one left, so the time it takes grows with the square."""
 CHECKED = 1
 """How many of these a test simulates again: the smallest."""
 
@@ -73,7 +75,7 @@ def column(plan: Plan, told: Callable[[str], None] = lambda _: None) -> dict[str
     rolled = deploy(plan)
     told("stalls")
     borne = longest_stall(evolve(plan, replicas=min(plan.replicas, 6), sessions=1))
-    stood = stall(evolve(plan, sessions=min(plan.sessions, FEW)), plan.lease)
+    stood = stall(evolve(plan, sessions=min(plan.sessions, FEW)), plan.lease) if plan.replicas <= STALLED else None
     return {
         "replicas": f"{plan.replicas:,}",
         "sessions": f"{plan.replicas * plan.sessions:,}",
@@ -97,8 +99,8 @@ def column(plan: Plan, told: Callable[[str], None] = lambda _: None) -> dict[str
         "wave": f"{rolled.seconds:.1f}",
         "without": f"{rolled.median:.1f}",
         "longest": f"{rolled.longest:.1f}",
-        "stalled": f"{stood.lost:,}",
-        "again": f"{stood.recovered:.1f}",
+        "stalled": f"{stood.lost:,}" if stood is not None else "–",
+        "again": f"{stood.recovered:.1f}" if stood is not None else "–",
     }
 
 
@@ -179,7 +181,7 @@ What follows from it:
 - **Quiet replicas cost little up to some hundreds**: four statements a second each. Each look reads one row of every replica, so looks
   grow with the square of the number; the lease sets their pace, and a longer one for many replicas is cheaper by as much.
 - **A database that is away for longer ends every lease**, and all sessions move at once. Replicas begin again by themselves only if what
-  runs them starts them again. It is the dearest of all, so choose the lease by the longest restart that you have seen, not by the mean.
+  runs them starts them again, and each then asks for what every dead one has left. It is the dearest of all, so choose the lease by the longest restart that you have seen, not by the mean.
 - **Connections**: a replica has nine, so some hundred replicas need a server that is set up for as many, or a pool that keeps sessions
   apart. A program that only talks to agents (`Post`) has three and those of its store.
 - Replicas may have other leases than the table's; `python -m treadle_adapters.simulation --replicas 60 --lease 15` simulates yours.
