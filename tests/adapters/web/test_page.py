@@ -83,7 +83,7 @@ def test_a_session_is_begun_streams_and_survives_a_reload_in_mid_stream(
     page.sees("Turn 1: done")
     assert page.run("document.querySelector('.assistant .text').textContent.trim()") == FORTY
     page.wait("document.querySelectorAll('.live').length === 0")
-    page.wait("document.querySelector('#sessions a').textContent.startsWith('Count for me')")
+    page.wait("document.querySelector('#sessions a')?.textContent.startsWith('Count for me')")
     asked = {one.partition("?")[0].partition("#")[0] for one in browser.requests(page.since)}
     assert all(one.startswith((page.base + "/", "about:blank")) for one in asked)
 
@@ -110,7 +110,7 @@ def test_the_lifecycle_and_the_newest_turn_grow_as_it_runs(page: Page, play: Pla
     page.reload()
     page.wait(f"{rows}.length === 8")
     page.run("document.querySelectorAll('#lanes .row')[3].click()")
-    page.wait("document.querySelector('.here').classList.contains('tool')")
+    page.wait("document.querySelector('.here')?.classList.contains('tool')")
     words.let = 1_000
     page.wait(f"{now} === 'idle'")
     page.wait(f"{rows}.at(0) === 'turn 2'")
@@ -145,7 +145,7 @@ def test_what_waits_is_edited_sent_ahead_removed_and_the_turn_stopped(page: Page
     page.wait(f"!{waits}.includes('second')")
     page.sees("Dropped: second", "#transcript")
     page.click("Send ahead", "#waiting")
-    page.wait("document.querySelector('#waiting em').textContent === 'next step'")
+    page.wait("document.querySelector('#waiting em')?.textContent === 'next step'")
     page.click("Edit", "#waiting")
     page.run("document.activeElement.select()")
     page.type("changed again")
@@ -263,6 +263,7 @@ def test_hostile_text_is_text_everywhere(page: Page, play: Play) -> None:
     page.run("document.querySelectorAll('#lanes .row')[0].click()")  # the turn's, which ends it
     page.run("document.getElementById('scroll').focus()")
     page.press("Home")
+    page.wait("document.getElementById('scroll').scrollTop === 0")
     page.click("To the newest")
     page.wait(end)
 
@@ -277,7 +278,7 @@ def test_two_who_share_a_session_see_what_the_other_does(page: Page, play: Play,
     page.sees("Really act?")
     other = tabs()
     other.enter()
-    other.wait("document.querySelector('#sessions a').textContent.startsWith('Begin together')")
+    other.wait("document.querySelector('#sessions a')?.textContent.startsWith('Begin together')")
     other.run("document.querySelector('#sessions a').click()")
     other.sees("Really act?", "#approvals")
     other.click("Approve")
@@ -396,9 +397,9 @@ def test_it_fits_every_width_can_be_read_and_names_what_can_be_used(
     page.run("(b => b.hidden || document.getElementById('look').click())(document.getElementById('beside'))")
     if width < 700:
         page.click("Sessions")
-        page.wait("document.querySelector('#sessions a').checkVisibility()")
+        page.wait("document.querySelector('#sessions a')?.checkVisibility()")
         page.press("Escape")
-        page.wait("!document.querySelector('#sessions a').checkVisibility()")
+        page.wait("!document.querySelector('#sessions a')?.checkVisibility()")
     words.let = 1_000
     page.sees("Turn 2: done")
     dark = page.run("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"

@@ -115,7 +115,7 @@ function showApprovals(pending) {
 let atEnd = true;
 let moved = -Infinity; // when a person last moved it: what grows or shrinks scrolls as well, and takes nobody away from the end
 const toEnd = () => (at("scroll").scrollTop = at("scroll").scrollHeight);
-for (const kind of ["wheel", "touchmove", "keydown", "pointerdown", "pointermove"])
+for (const kind of ["wheel", "touchmove", "keydown", "focusin", "pointerdown", "pointermove"])
   at("scroll").addEventListener(kind, (event) => (kind !== "pointermove" || event.buttons) && (moved = performance.now()), { passive: true });
 at("scroll").addEventListener("scroll", () => {
   const { scrollHeight, scrollTop, clientHeight } = at("scroll");
