@@ -400,13 +400,13 @@ async def test_a_resumed_session_has_used_the_time_of_its_turns(autojump_clock: 
     store, at = MemoryStore(), [0]
 
     def later() -> int:
-        at[0] += 1_000
+        at[0] += 2_000
         return at[0]
 
     async with Host(store=store) as host:
         host.models.register("scripted", ScriptedModel(["a"]))
         handle = await host.agents.create(session_id="s", agent_options=OPTIONS)
-        handle.agent.session._clock = later
+        handle.agent.session.clock = later
         await handle.agent.ask("a")
         used = USAGE.of(handle.agent.session).seconds
     assert used > 5
