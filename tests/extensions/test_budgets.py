@@ -400,7 +400,7 @@ async def test_a_resumed_session_has_used_the_time_of_its_turns(autojump_clock: 
     store, at = MemoryStore(), [0]
 
     def later() -> int:
-        at[0] += 1_000
+        at[0] += 2_000
         return at[0]
 
     async with Host(store=store) as host:

@@ -35,7 +35,7 @@ class Entry:
     """One live agent.
 
     Attributes:
-        kept_by: what keeps it.
+        take_out: takes an entry out of those that are kept.
         children: what ends the agents below it, those being created included, oldest first.
         ending: its disposal has begun: it takes no more children.
         dispatching: its ``agent/created`` dispatch is running.
@@ -44,7 +44,7 @@ class Entry:
         disown: takes it from its owner's children, where ``enter`` was given its end.
     """
 
-    kept_by: Publication
+    take_out: Callable[[Entry], None]
     agent: Agent
     owner: Agent | None
     children: dict[object, End] | None = None
@@ -57,7 +57,7 @@ class Entry:
 
     def detach(self) -> None:
         """Take it out; once (O15)."""
-        self.kept_by.detach(self)
+        self.take_out(self)
 
 
 class Publication:
@@ -71,6 +71,7 @@ class Publication:
     def __init__(self, scope: Scope, max_live_children: int | None = None) -> None:
         self.scope = scope
         self._max_live_children = max_live_children
+        self._take_out = self._detach  # one for all entries
         self._entries: dict[str, Entry] = {}
 
     def check_free(self, id: str) -> None:
@@ -98,13 +99,13 @@ class Publication:
         self.check_free(agent.id)
         if owner is not None:
             self._live(owner)
-        entry = Entry(self, agent, owner)
+        entry = Entry(self._take_out, agent, owner)
         if owner is not None and end is not None:
             entry.disown = self.adopt_child(owner, end)
         self._entries[agent.id] = entry
         return entry.detach
 
-    def detach(self, entry: Entry) -> None:
+    def _detach(self, entry: Entry) -> None:
         """Take an entry out, unless that was done; during its ``agent/created`` dispatch once that has settled (O15)."""
         if self._entries.get(entry.agent.id) is not entry:
             return
