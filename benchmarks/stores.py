@@ -161,7 +161,7 @@ async def resume_longer() -> Sample:
 
 
 async def _resume(pair: Pair, directory: Path, name: str, turns: int) -> None:
-    (directory / f"{name}.checkpoint").unlink(missing_ok=True)  # the resume before has left it
+    (directory / f"{name}.checkpoint").unlink(missing_ok=True)  # what is measured reads every event
     async with Host(store=JsonlStore(directory)) as host:
         with without_collector(), pair.ours.time(turns):
             handle = await host.agents.resume(name, agent_options=AgentOptions(provider="bench", model="prebuilt"))

@@ -35,18 +35,18 @@ class Effort:
         peer_rounds: rounds of the peers.
         peer_work: what each round of the peers has.
         left_out: rows that are not measured.
-        sampled: of each kind of work whose time is shared out; ``None`` for as many as is usual.
+        sampled: of the work whose time is shared out, the part that is done; one such of it.
         hurried: whether it is too little for the figures to say anything.
     """
 
     rounds: int = 3
-    patience: float = 4.0
+    patience: float = 3.0
     most: int | None = None
     agents: tuple[int, ...] = (1_000, 2_000)
     peer_rounds: int = 2
     peer_work: Mapping[str, int] = WORK
     left_out: str = "$^"
-    sampled: int | None = None
+    sampled: int = 1
     hurried: bool = False
 
 
@@ -59,7 +59,7 @@ QUICK = Effort(
     1,
     {"turns": 20, "steps": 20, "chunks": 500},
     r"million|page|show-end|thousand|pg-|many-[as]|resume",
-    30,
+    10,
     hurried=True,
 )
 """To look at the page: its figures say nothing."""
@@ -87,7 +87,10 @@ def take(effort: Effort, tell: Callable[[str], object] = print) -> Figures:
     curves = {
         one.name: (now(f"growth: {one.name}"), tuple(growth.measure(one, effort.most)))[1] for one in growth.GROWTH
     }
-    spent = {kind: (now(f"shares: {kind}"), shares.sample(kind, effort.sampled))[1] for kind in shares.KINDS}
+    spent = {
+        kind: (now(f"shares: {kind}"), shares.sample(kind, usual // effort.sampled))[1]
+        for kind, (_, usual) in shares.KINDS.items()
+    }
     carried = tuple([(now(f"{agents} agents"), trio.run(carry, agents))[1] for agents in effort.agents])
     now("peers")
     here = [peer for peer in PEERS if peer.installed]
