@@ -153,8 +153,10 @@ def _told(error: Exception) -> int:
         return Exit.FAILED
     if not isinstance(single, (TreadleError, OSError)):
         raise error
-    general = not isinstance(single, TreadleError) or type(single) in (MisuseError, MissingExtra)
-    say_error(_words(single), None if general else f"{single.code}: treadle explain {single.code} says more")
+    more = None
+    if isinstance(single, TreadleError) and type(single) not in (MisuseError, MissingExtra):
+        more = f"{single.code}: treadle explain {single.code} says more"
+    say_error(_words(single), more)
     return Exit.USAGE if isinstance(single, (MisuseError, MissingExtra)) else Exit.FAILED
 
 
