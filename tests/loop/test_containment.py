@@ -423,6 +423,33 @@ async def test_a_listener_that_leaves_in_the_middle_of_a_turn_stops_the_agent_be
     assert s.agent.state is State.DISPOSED
 
 
+@pytest.mark.rule("H5", "N7")
+async def test_who_leaves_while_a_turn_is_being_cancelled_stops_the_agent_although_a_wake_waits() -> None:
+    gate = Gate()
+
+    @tool
+    async def stubborn() -> str:
+        with trio.CancelScope(shield=True):
+            await gate.wait()
+        return "at last"
+
+    def leave(told: Any) -> None:
+        if told.event.type == "tool/result":
+            raise KeyboardInterrupt
+
+    async def body(s: Stage) -> None:
+        s.agent.scope.on(SESSION_EVENT, leave)
+        s.agent.followup(note("a"))
+        await gate.reached()
+        s.agent.cancel()
+        s.agent.followup(note("b"))
+        gate.open()
+
+    s = await leaves(KeyboardInterrupt, body, Answer(calls=[Call("stubborn")]), "never", tools=[stubborn])
+    assert len(s.requests) == 1
+    assert s.agent.state is State.DISPOSED
+
+
 @pytest.mark.rule("H5")
 async def test_of_several_that_leave_one_is_raised() -> None:
     async def leave(told: Any) -> None:

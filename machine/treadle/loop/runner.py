@@ -141,7 +141,7 @@ class Runner:
                             CURRENT.set(self._initiator)
                         outcome, interrupt = await self._operate(operation, scope)
                         used_up = self._kernel.cause is not None
-                        leaving = self._answer(outcome) or leaving or interrupt
+                        leaving = self._answer(outcome, interrupt) or leaving
                         if self.convergence is not None and self._kernel.cause is None:
                             self._shared.convergences.over(self.convergence)
                             self.convergence = None
@@ -156,15 +156,19 @@ class Runner:
         if leaving is not None:
             self._shared.host.leave(leaving)
 
-    def _answer(self, outcome: i.Outcome) -> BaseException | None:
-        """Feed an outcome. A listener that leaves the program stops the agent first; what it raised is returned (H5)."""
+    def _answer(self, outcome: i.Outcome, leaving: BaseException | None) -> BaseException | None:
+        """Feed an outcome. Who leaves the program, in the operation or hearing of it, stops the agent first (H5).
+
+        Returns:
+            What was raised to leave.
+        """
         try:
             self._owner.feed(outcome)
-        except LEAVING as leaving:
-            if self._next is not None:
-                self._owner.feed(i.Dispose(keep_inbox=True))
-            return leaving
-        return None
+        except LEAVING as raised:
+            leaving = leaving or raised
+        if leaving is not None and self._next is not None:
+            self._owner.feed(i.Dispose(keep_inbox=True))
+        return leaving
 
     async def _operate(
         self, operation: fx.Operation, scope: trio.CancelScope

@@ -136,7 +136,7 @@ class HostMachine(Troubles):
         self._go(go)
 
     @rule(pick=PICK, verb=st.sampled_from(["reserve", "reserve", "release", "maintain", "maintain"]), stale=PICK,
-          how=st.sampled_from(["quick", "shield", "raise", "unseen"]), seconds=st.sampled_from([0.2, 2.0]),
+          how=st.sampled_from(["quick", "unseen", "shield", "raise", "unseen"]), seconds=st.sampled_from([0.2, 2.0]),
           wakes=st.booleans(), go=GOING)  # fmt: skip
     @step
     def hold(self, pick: int, verb: str, stale: int, how: str, seconds: float, go: Any, *, wakes: bool) -> None:
