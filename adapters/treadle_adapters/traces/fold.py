@@ -152,7 +152,7 @@ class Fold:
             self.take(entry)
         self._sink = self._heard
         if before and surface is not None and own is not None:
-            self._surface = Surface([*surface.nodes], [*surface.messages], [*surface.system])
+            self._surface = Surface([*surface.nodes], [*surface.messages], surface.system)
         self.root = self.turn = self.step = self.chat = self.ended = None
         self.calls.clear()
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,7 @@ class Nodes:
     """A Ray of several nodes on 127.0.0.1; the first one is the head, and has no room for replicas."""
 
     def __init__(self) -> None:
-        from ray.cluster_utils import Cluster as Several
-
-        self.several: Any = Several()
+        self.several: Any = import_module("ray.cluster_utils").Cluster()
         self.several.add_node(num_cpus=0, **LITTLE)
         self.address: str = self.several.address
 
@@ -57,8 +56,7 @@ LITTLE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    import ray
-
+    ray: Any = import_module("ray")
     made = Nodes()
     ray.init(address=made.address, _node_ip_address="127.0.0.1", log_to_driver=False)
     yield made
