@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,10 @@ SHARED = {
 """Fixtures that cost seconds to make, and the group whose tests run in one process and share them."""
 
 
+LONG = "TREADLE_LONG" in os.environ
+"""Whether tests that are sampled run whole, however long: ``bash .ci/long``."""
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A PostgreSQL server, once for all tests that need one."""
@@ -59,12 +64,30 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests go first, so that no process is left with one at the end; their timeout is longer, too."""
+    if not LONG and not any("::" in word for word in config.args):
+        left_out = _beyond_samples(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(900))
+            item.add_marker(pytest.mark.timeout(7200 if LONG else 900))
+
+
+def _beyond_samples(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Those of tests marked ``sampled(n)`` that are not every n-th of their function."""
+    out: set[pytest.Item] = set()
+    counts: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is not None:
+            function = item.nodeid.partition("[")[0]
+            if counts[function] % marker.args[0]:
+                out.add(item)
+            counts[function] += 1
+    return out
 
 
 @pytest.hookimpl(trylast=True)

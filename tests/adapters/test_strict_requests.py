@@ -114,6 +114,7 @@ def _run(main: Callable[[], Awaitable[None]]) -> None:
 @pytest.mark.rule("S4", "N2", "Q1", "C4")
 @pytest.mark.parametrize("first", range(0, SCENARIOS, BATCH))
 @pytest.mark.parametrize("protocol", ["chat", "messages"])
+@pytest.mark.sampled(2)
 def test_every_request_of_agents_at_random_is_one_that_strict_servers_take(protocol: Protocol, first: int) -> None:
     requests = 0
     for seed in range(first, first + BATCH):

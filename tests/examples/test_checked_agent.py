@@ -50,6 +50,7 @@ def test_the_example_passes_all_sweeps(example: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", LINES)
+@pytest.mark.sampled(2)
 def test_a_planted_fault_is_found_and_its_line_is_named(example: Any, fault: str) -> None:
     began = time.process_time()
     make = partial(example.make_agent, fault=fault)

@@ -89,6 +89,7 @@ def test_every_scenario_of_the_suite_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.sampled(3)
 def test_the_client_conforms(scenario: str, tmp_path: Path) -> None:
     ended = run(scenario, tmp_path)
     if scenario in EXCEPTIONS:

@@ -15,6 +15,7 @@ SECONDS = 30.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.sampled(2)
 def test_a_fault_is_found_and_its_line_is_named(name: str) -> None:
     fault = FAULTS[name]
     began = time.process_time()

@@ -81,6 +81,7 @@ def test_a_conversation_that_is_told_again_holds(name: str) -> None:
 
 
 @each_scenario
+@pytest.mark.sampled(2)
 def test_every_value_of_every_reply_may_be_another_or_missing(name: str) -> None:
     replies = conversation(name)
     told = {"held": 0, "not": 0}
@@ -109,6 +110,7 @@ def retyped(value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("change", ["deleted", "doubled", "swapped", "truncated"])
 @pytest.mark.parametrize("name", ["tools", "two prompts"])
+@pytest.mark.sampled(2)
 def test_every_reply_may_be_missing_come_twice_out_of_order_or_be_cut(name: str, change: str, tmp_path: Path) -> None:
     lines = [json.dumps(reply) + "\n" for reply in conversation(name)]
     for index in range(len(lines) - 1):

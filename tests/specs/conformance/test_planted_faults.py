@@ -38,6 +38,7 @@ def test_at_least_twelve_faults_are_planted_each_with_the_rules_it_breaks() -> N
 
 
 @each_fault
+@pytest.mark.sampled(2)
 def test_the_stateful_suite_catches_the_fault_in_time(fault: Fault, record_property: Any) -> None:
     oracle = Oracle()
     suite = type("Faulty", (Suite,), {"oracle": oracle, "lost": []})
@@ -51,6 +52,7 @@ def test_the_stateful_suite_catches_the_fault_in_time(fault: Fault, record_prope
 
 
 @each_fault
+@pytest.mark.sampled(2)
 def test_another_layer_catches_the_fault_too(fault: Fault) -> None:
     if fault.seen_by == "explorer":
         with planted(fault):

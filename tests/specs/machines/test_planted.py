@@ -33,6 +33,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in FAULTS])
+@pytest.mark.sampled(2)
 def test_the_machine_catches_the_fault_in_time(fault: Fault) -> None:
     began = time.process_time()
     with planted(fault), pytest.raises(AssertionError):
