@@ -9,6 +9,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import treadle  # noqa: E402  # Sphinx reads this file by itself, outside of any package
+import treadle.tools.definition  # noqa: E402
+
+treadle.tools.definition.Agent = treadle.Agent  # type: ignore[attr-defined]  # imported there for types only; signatures name it
 
 project = "treadle"
 author = "treadle contributors"

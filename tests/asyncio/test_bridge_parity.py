@@ -34,7 +34,7 @@ LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
             {"set_factory", "check_free", "enter", "announce", "register", "scope"}
         ),
         "the loop's own bookkeeping of owners and ends": frozenset(
-            {"check_parent", "adopt_child", "end_children", "close", "begin_closing", "drained", "detach"}
+            {"check_parent", "adopt_child", "end_children", "close", "begin_closing", "drained"}
         ),
         "the host's end waits for such a boundary, in its own loop": frozenset({"with_initiator", "without_initiator"}),
     },

@@ -30,7 +30,7 @@ def maker() -> ModuleType:
 
 def test_every_picture_that_a_page_shows_is_there_and_none_lies_about():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    pages = [readme, *[path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]]
+    pages = [readme, *[path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]]
     shown = {name for page in pages for name in re.findall(r"pictures/([\w-]+\.(?:svg|png))", page)}
     there = {path.name for path in PICTURES.iterdir() if path.suffix in (".svg", ".png")}
     assert shown == there

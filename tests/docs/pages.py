@@ -39,7 +39,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 PYTHON, SHELL = ("python", "py"), ("sh", "bash", "shell", "console")
 MARK = re.compile(r"<!--\s*(file|prints|before|within|not run)(?::(.*?))?\s*-->", re.DOTALL)
-PLAIN = ("text", "", "mermaid", "html", "promela", "pycon")
+PLAIN = ("text", "", "mermaid", "html", "js", "promela", "pycon")
 """What is looked at by nobody unless a mark says so. Directives of the site are not run either."""
 
 
