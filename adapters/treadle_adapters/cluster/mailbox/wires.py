@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
 from collections.abc import Callable
 
 import trio
 from psycopg.sql import SQL, Identifier
 
 from treadle import StoreFailure
-from treadle_adapters.stores.postgres import Connection, PostgresStore
+from treadle_adapters.stores.postgres import Connection, PostgresStore, Telling
 
 from . import rows
 
@@ -29,33 +26,15 @@ def channel_of(owner: str) -> str:
 
 
 class Teller:
-    """Tells channels words, in a thread while there is something to tell."""
+    """Tells channels words soon, on a connection of its own."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._link = store.link()
-        self._lock = threading.Lock()
-        self._words: dict[tuple[str, str], None] = {}
-        self._busy = False
+        self._telling = Telling[tuple[str, str]](self._link, rows.notify, PAUSE)
 
     def tell(self, channel: str, word: str) -> None:
         """Tell a channel a word soon; from any thread of the trio run."""
-        with self._lock:
-            self._words[channel, word] = None
-            if self._busy:
-                return
-            self._busy = True
-        trio.lowlevel.start_thread_soon(self._run, lambda _: None)
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                words, self._words = self._words, {}
-                if not words:
-                    self._busy = False
-                    return
-            with contextlib.suppress(StoreFailure):  # who waits for it looks by himself
-                self._link.call(rows.notify, list(words))
-            time.sleep(PAUSE)
+        self._telling.soon([(channel, word)])
 
     async def close(self) -> None:
         """Close the connection."""

@@ -8,8 +8,21 @@ May import: the core, and the files and threads of ``stores``.
 
 from .append import Letter
 from .link import Connection, Link, Reach
+from .notices import Telling
 from .place import SCHEMA, Place
 from .rows import news
 from .store import Lease, PostgresStore, owner_here
 
-__all__ = ["SCHEMA", "Connection", "Lease", "Letter", "Link", "Place", "PostgresStore", "Reach", "news", "owner_here"]
+__all__ = [
+    "SCHEMA",
+    "Connection",
+    "Lease",
+    "Letter",
+    "Link",
+    "Place",
+    "PostgresStore",
+    "Reach",
+    "Telling",
+    "news",
+    "owner_here",
+]

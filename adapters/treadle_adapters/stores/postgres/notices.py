@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Generic, TypeVar
 
 import trio
 
@@ -12,6 +15,7 @@ from treadle import StoreFailure
 
 from .link import Connection, Link
 
+T = TypeVar("T")
 PAUSE = 0.02
 """Seconds between two statements that tell; what was written meanwhile is told together."""
 CHANNEL = "treadle_written"
@@ -19,23 +23,30 @@ LONGEST = 7_000
 """Bytes of one notification; the server takes less than 8,000."""
 
 
-class Notices:
-    """Tells which sessions were written, in a thread while there is something to tell.
+class Telling(Generic[T]):
+    """Tells things soon, in a thread while there are any: what comes meanwhile is told together, and each once.
 
-    A notice that is lost is no loss: who follows a session also looks by itself.
+    What is lost is no loss: whoever waits for it also looks by himself.
+
+    Args:
+        link: a connection.
+        tell: the statement that tells some.
+        pause: seconds between two statements.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, tell: Callable[[Connection, list[T]], None], pause: float) -> None:
         self._link = link
+        self._tell = tell
+        self._pause = pause
         self._lock = threading.Lock()
-        self._sessions: dict[str, None] = {}
+        self._things: dict[T, None] = {}
         self._busy = False
 
-    def tell(self, sessions: list[str]) -> None:
-        """Tell of these soon."""
+    def soon(self, things: Iterable[T]) -> None:
+        """Tell these soon; from any thread of the trio run."""
         with self._lock:
-            self._sessions.update(dict.fromkeys(sessions))
-            if self._busy or not self._sessions:
+            self._things.update(dict.fromkeys(things))
+            if self._busy or not self._things:
                 return
             self._busy = True
         trio.lowlevel.start_thread_soon(self._run, lambda _: None)
@@ -43,16 +54,27 @@ class Notices:
     def _run(self) -> None:
         while True:
             with self._lock:
-                told, self._sessions = self._sessions, {}
-                if not told:
+                things, self._things = self._things, {}
+                if not things:
                     self._busy = False
                     return
             with contextlib.suppress(StoreFailure):  # it is the writing that tells of a database that is away
-                self._link.call(_notify, self._link.place.schema, told)
-            time.sleep(PAUSE)
+                self._link.call(self._tell, list(things))
+            time.sleep(self._pause)
 
 
-def _notify(conn: Connection, schema: str, sessions: dict[str, None]) -> None:
+class Notices:
+    """Tells which sessions were written."""
+
+    def __init__(self, link: Link) -> None:
+        self._telling = Telling[str](link, partial(_notify, schema=link.place.schema), PAUSE)
+
+    def tell(self, sessions: list[str]) -> None:
+        """Tell of these soon."""
+        self._telling.soon(sessions)
+
+
+def _notify(conn: Connection, sessions: list[str], schema: str) -> None:
     payloads: list[str] = [schema]
     for session in sessions:
         if len(payloads[-1]) + len(session) >= LONGEST:
