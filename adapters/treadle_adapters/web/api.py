@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..approvals import Approval
 from .access import CALLER
 from .answers import answer, body_of, clean, problem
-from .approvals import Approval
 from .limits import Limits
 from .messages import MessageOperations
 from .pictures import PictureOperations

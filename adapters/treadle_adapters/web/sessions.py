@@ -12,7 +12,7 @@ from attrs import field, frozen
 from treadle import SessionLocked, message
 from treadle.session import encode_header, new_id
 
-from .approvals import Approval
+from ..approvals import Approval
 from .desk import ORIGIN, Desk, Owner
 from .problems import Refused
 from .shapes import (

@@ -6,7 +6,8 @@ the sessions of a replica, ``approvals`` and ``live`` are what is told beside th
 May import: the core, and the door of ``stores.postgres``.
 """
 
-from .approvals import Approval, Approvals
+from treadle_adapters.approvals import Approval, Approvals
+
 from .asked import LetterTaken
 from .carrier import Carrier
 from .live import Live

@@ -11,10 +11,10 @@ from attrs import define
 from treadle import AgentHandle, DuplicateSession, Host, SessionLocked, StoreFailure
 from treadle.errors import LeaseLost
 from treadle.hooks import AGENT_CREATED, AGENT_DISPOSED
+from treadle_adapters.approvals import Approvals
 from treadle_adapters.stores.postgres import Lease, Link, PostgresStore
 
 from . import rows
-from .approvals import Approvals
 from .asked import decode
 from .live import Stage
 from .post import Post

@@ -18,8 +18,8 @@ from treadle import Host
 from treadle.hooks import AGENT_DISPOSED, ASSISTANT_STREAM, AssistantStream, FrameChunk, FrameStart
 from treadle.models import Chunk
 from treadle.session import decode_hook, encode_hook
+from treadle_adapters.approvals import Approval, Approvals
 
-from .approvals import Approval, Approvals
 from .wires import LONGEST
 
 FOLLOWED = 4.0

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from treadle import Agent, AgentHandle, TreadleError, UserMessage, message
 from treadle.errors import AgentDisposed
+from treadle_adapters.approvals import Approvals
 from treadle_adapters.stores.postgres import Letter
 
-from .approvals import Approvals
 from .asked import Approve, Asked, Cancel, ChangeInbox, Deliver, Dispose, LetterTaken, Reorder
 
 APPLIED = "applied"

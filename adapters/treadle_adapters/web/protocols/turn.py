@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from attrs import define, field, frozen
 
-from ..approvals import Approval
+from ...approvals import Approval
 from ..messages import MessageOperations
 from ..port import Port
 from ..problems import Refused
